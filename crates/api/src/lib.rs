@@ -1,0 +1,1 @@
+//! Wire shapes: what requests and answers look like, and the one table of refusals.

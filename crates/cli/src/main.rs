@@ -1,0 +1,2 @@
+//! The keymill command.
+fn main() {}

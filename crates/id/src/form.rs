@@ -1,0 +1,55 @@
+//! How a value is written as a key: prefix, symbols, check symbol.
+//!
+//! Pools and sequences differ in which value a number has; the text around it is the same for both and
+//! lives here. The check symbol covers the symbols and not the prefix, which may use other characters.
+
+use crate::{
+    alphabet::Alphabet,
+    check::{check_symbol, verify_check},
+    spelling::Spelling,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    prefix: Box<[u8]>,
+    spelling: Spelling,
+    check: bool,
+}
+
+impl Form {
+    pub(crate) fn new(prefix: &str, alphabet: &Alphabet, check: bool) -> Self {
+        Self { prefix: prefix.as_bytes().into(), spelling: Spelling::new(alphabet.clone()), check }
+    }
+
+    pub(crate) fn spelling(&self) -> &Spelling {
+        &self.spelling
+    }
+
+    /// The length of a key with `width` symbols.
+    pub(crate) fn stride(&self, width: usize) -> usize {
+        self.prefix.len() + width + usize::from(self.check)
+    }
+
+    /// Fills `out`, which is as long as a whole key, with the key of `value`.
+    #[inline]
+    pub(crate) fn write(&self, value: u64, out: &mut [u8]) {
+        let (prefix, body) = out.split_at_mut(self.prefix.len());
+        prefix.copy_from_slice(&self.prefix);
+        if self.check {
+            let (check, symbols) = body.split_last_mut().expect("a key has room for its check symbol");
+            self.spelling.spell(value, symbols);
+            *check = check_symbol(self.spelling.alphabet(), symbols).expect("spelled from the alphabet");
+        } else {
+            self.spelling.spell(value, body);
+        }
+    }
+
+    /// The symbols between prefix and check symbol, if both are right.
+    pub(crate) fn symbols<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        let body = text.strip_prefix(&*self.prefix)?;
+        if !self.check {
+            return Some(body);
+        }
+        verify_check(self.spelling.alphabet(), body).then(|| &body[..body.len() - 1])
+    }
+}

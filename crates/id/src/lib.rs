@@ -1,0 +1,47 @@
+//! Keys as pure functions of numbers: alphabets, shuffles, schemes. No clock, no entropy, no I/O.
+//!
+//! The ledger hands out [`Number`]s, each to one node only. This crate turns a number into a key, and a
+//! key back into its number, so that "no number twice" becomes "no key twice". Everything here is
+//! injective and depends on a frozen [`Definition`] alone; what time it is, who asks and where numbers
+//! come from is the business of the crates below.
+//!
+//! The way in is short: what a config or a request says is [`Stated`]; [`Definition::resolve`] makes it
+//! complete and valid or says which field is wrong; [`Mint::compile`] prepares it for speed; and
+//! [`Mint::spell_block`] spells a reserved [`Block`] into a [`Slab`] of keys.
+
+mod alphabet;
+mod block;
+mod blocklist;
+mod check;
+mod definition;
+mod feistel;
+mod form;
+mod hex;
+mod name;
+mod number;
+mod pool;
+mod profanity;
+mod reciprocal;
+mod scheme;
+mod secret;
+mod sequence;
+mod shuffle;
+mod slab;
+mod spelling;
+mod stated;
+
+pub use alphabet::{Alphabet, AlphabetError};
+pub use block::Block;
+pub use blocklist::{Blocklist, BlocklistChoice, BlocklistError};
+pub use check::{check_symbol, verify_check};
+pub use definition::{Conflict, Definition, DefinitionError, PoolDefinition, SequenceDefinition};
+pub use name::{KeyspaceName, NameError, ROUTE_WORDS};
+pub use number::{NUMBER_MAX, Number};
+pub use pool::{Pool, Spelled};
+pub use scheme::{Mint, Scratch};
+pub use secret::Secret;
+pub use sequence::Sequence;
+pub use shuffle::Shuffle;
+pub use slab::Slab;
+pub use spelling::Spelling;
+pub use stated::{Order, Scheme, Stated, Store};

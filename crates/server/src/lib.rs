@@ -1,0 +1,1 @@
+//! The Keymill server: configuration, HTTP front end, lifecycle.
