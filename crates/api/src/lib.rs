@@ -1,1 +1,25 @@
 //! Wire shapes: what requests and answers look like, and the one table of refusals.
+//!
+//! Servers, the command line and SDKs share this crate, so that they cannot drift apart. It knows no
+//! protocol library: a refusal says its HTTP status, gRPC code and RESP prefix as plain data.
+
+mod body;
+mod keys;
+mod keyspace;
+mod ledger;
+mod refusal;
+mod status;
+mod time;
+
+pub use body::parse;
+pub use keys::{KeyView, TakeAnswer, TakeRequest};
+pub use keyspace::{
+    ClaimsSummary, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, tuning_names, tuning_patch,
+};
+pub use ledger::{
+    AdvanceAnswer, AdvanceRequest, AdvancedView, ClaimList, ClaimView, GoneNode, LedgerView,
+    NodeKeyspaceView, NodeList, NodeView, TrackView,
+};
+pub use refusal::{Code, FieldError, Grpc, Problem, Refusal};
+pub use status::{Health, HealthLedger, Readiness, Reason};
+pub use time::rfc3339;

@@ -1,2 +1,28 @@
-//! The keymill command.
-fn main() {}
+//! The `keymill` command: the server, and everything one asks of it from a shell.
+//!
+//! Answers go to stdout, everything else to stderr. Exit 0: done. 1: refused or failed. 2: misused.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod args;
+mod client;
+mod commands;
+mod output;
+
+/// It keeps what threads free in their own pools, which suits many small answers.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = args::Cli::parse();
+    let json = cli.global.json;
+    match commands::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::failure(&error, json);
+            ExitCode::FAILURE
+        }
+    }
+}

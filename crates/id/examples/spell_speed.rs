@@ -29,7 +29,7 @@ fn main() {
         }
     });
 
-    let mut out = vec![0; CHUNK as usize * 7];
+    let mut out = vec![0; values.len() * 7];
     report("spelling alone", || {
         for _ in 0..CHUNKS {
             for (value, key) in values.iter().zip(out.chunks_exact_mut(7)) {

@@ -238,7 +238,7 @@ mod tests {
             // In two steps, since the exact product has 160 bits.
             let number = u128::from_le_bytes(block);
             let (high, low) = (number >> 32, number & 0xffff_ffff);
-            let exact = (high * u128::from(modulus) + (low * u128::from(modulus) >> 32)) >> 96;
+            let exact = (high * u128::from(modulus) + ((low * u128::from(modulus)) >> 32)) >> 96;
             prop_assert_eq!(u128::from(output(&block.into(), modulus)), exact);
         }
     }

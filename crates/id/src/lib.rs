@@ -8,6 +8,18 @@
 //! The way in is short: what a config or a request says is [`Stated`]; [`Definition::resolve`] makes it
 //! complete and valid or says which field is wrong; [`Mint::compile`] prepares it for speed; and
 //! [`Mint::spell_block`] spells a reserved [`Block`] into a [`Slab`] of keys.
+//!
+//! ```
+//! use keymill_id::{Definition, Mint, Number, Scheme, Secret, Stated};
+//!
+//! let stated = Stated { scheme: Some(Scheme::Pool), length: Some(6), ..Stated::default() };
+//! let definition = Definition::resolve(&stated, Secret::from_bytes([7; 32]))?;
+//! let mint = Mint::compile(&definition);
+//! let key = mint.spell_one(Number::ZERO).expect("nothing is blocked");
+//! assert_eq!(key.len(), 6);
+//! assert_eq!(mint.number_of(&key), Some(Number::ZERO));
+//! # Ok::<(), keymill_id::DefinitionError>(())
+//! ```
 
 mod alphabet;
 mod block;

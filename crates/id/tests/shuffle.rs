@@ -89,8 +89,8 @@ fn chi_squared(counts: &[u64]) -> f64 {
     counts.iter().map(|count| (*count as f64 - share).powi(2) / share).sum()
 }
 
-/// Wide enough that chance fails once in millions, narrow enough that a missing round fails at once.
-/// Both tails: counts that are too even are no chance either.
+/// Wide enough that chance hardly ever fails, narrow enough that a network of two rounds does. That there
+/// are ten is for the golden vectors to guard. Both tails: counts that are too even are no chance either.
 fn assert_like_chance(counts: &[u64], what: &str) {
     let freedom = (counts.len() - 1) as f64;
     let deviation = (chi_squared(counts) - freedom) / (2.0 * freedom).sqrt();

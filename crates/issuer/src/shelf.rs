@@ -83,7 +83,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    pub fn len(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.to - self.from
     }
 
@@ -138,7 +138,7 @@ impl Haul {
     }
 
     fn add(&mut self, piece: Piece) {
-        self.count += piece.len();
+        self.count += piece.count();
         match &self.first {
             None => self.first = Some(piece),
             Some(_) => self.more.push(piece),

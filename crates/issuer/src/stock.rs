@@ -64,7 +64,7 @@ pub struct Offer {
 }
 
 impl Stock {
-    /// `left_from` is the track's cursor as last seen.
+    /// `ceiling` is the first number the space does not have.
     pub fn new(tuned: Tuned, ceiling: Number) -> Self {
         Self {
             tuned,
@@ -99,6 +99,24 @@ impl Stock {
 
     pub fn is_exhausted(&self) -> bool {
         self.exhausted
+    }
+
+    pub fn is_refilling(&self) -> bool {
+        self.in_flight
+    }
+
+    /// The first number held here.
+    pub fn first(&self) -> Option<Number> {
+        self.runs.front().map(|run| run.block.start())
+    }
+
+    /// Where our last block ended.
+    pub fn end(&self) -> Option<Number> {
+        self.tail.map(|tail| tail.end)
+    }
+
+    pub fn contains(&self, number: Number) -> bool {
+        self.runs.iter().any(|run| run.block.contains(number))
     }
 
     /// The most that a crash can burn: one full target, in stock or on its way.

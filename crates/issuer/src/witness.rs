@@ -156,6 +156,11 @@ impl Witness {
         &self.memory
     }
 
+    /// The highest end granted on `track`, or zero.
+    pub fn end(&self, track: &Track) -> Number {
+        self.memory.ends.get(track).copied().unwrap_or(Number::ZERO)
+    }
+
     /// A new life begins on this ledger.
     pub fn registered(&mut self, node: &NodeName, registration: &Registration) -> Result<(), WitnessError> {
         let beat = Line::Beat { epoch: registration.epoch, beat: registration.beat };

@@ -12,7 +12,7 @@ pub mod ops;
 mod rows;
 pub mod store;
 
-#[doc(hidden)]
+#[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use contract::{Grade, Ledger};

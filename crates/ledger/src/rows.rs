@@ -174,8 +174,9 @@ pub struct WitnessRow {
 ///
 /// A store promises: `head`, `node` and `track` lock their row until the transaction ends (or the
 /// transaction fails if someone else changed it); rows read *after* a track was read include whatever
-/// was committed before that lock was had; all writes appear together, or not at all, and are durable
-/// before the transaction is said to have succeeded.
+/// was committed before that lock was had; a row read after it was written here is as it was written;
+/// all writes appear together, or not at all, and are durable before the transaction is said to have
+/// succeeded.
 pub trait Rows: Send {
     /// The engine's own identity, as far as it can be told: it changes on failover and restore.
     fn incarnation(&mut self) -> impl Future<Output = Result<String, LedgerError>> + Send;

@@ -124,9 +124,12 @@ pub async fn nobody_gives_back_what_was_not_theirs<B: Bench>(bench: B) {
     let beyond = b.give_back("links", 5, of_b.revision).await;
     assert_refused!(beyond, LedgerError::Corrupt { .. });
 
-    let leapt = a.reserve_between("links", 1_000, 10, 1 << 20).await.unwrap();
-    let gap = a.give_back("links", 500, leapt.revision).await;
+    let leapt = a.reserve_between("links", 25, 10, 1 << 20).await.unwrap();
+    let gap = a.give_back("links", 22, leapt.revision).await;
     assert_refused!(gap, LedgerError::Corrupt { .. });
+    let leapt = a.reserve_between("links", 1_000, 10, 1 << 20).await.unwrap();
+    let more_than_ever = a.give_back("links", 500, leapt.revision).await.unwrap();
+    assert_eq!(more_than_ever, GivenBack::Burned);
 
     a.restart().await.unwrap();
     let after = a.reserve("links", 10).await.unwrap();

@@ -36,10 +36,7 @@ pub async fn a_withhold_says_whether_this_call_made_the_hole<B: Bench>(bench: B)
     for kind in [HoleKind::Route, HoleKind::Import] {
         let at = kind as u64 + 100;
         a.withhold("links", &[at], kind).await.unwrap();
-        assert_eq!(
-            b.withhold("links", &[at], HoleKind::Alias).await.unwrap().outcomes,
-            [AlreadyThere(kind)]
-        );
+        assert_eq!(b.withhold("links", &[at], HoleKind::Alias).await.unwrap().outcomes, [AlreadyThere(kind)]);
     }
     a.reserve("links", 10).await.unwrap();
     let late = b.withhold("links", &[7, 9], HoleKind::Drawn).await.unwrap();

@@ -8,6 +8,7 @@
 mod bench;
 pub mod blocks;
 pub mod claims;
+mod dice;
 pub mod failover;
 pub mod give_back;
 pub mod holes;
@@ -23,6 +24,7 @@ pub mod tokens;
 pub mod workers;
 
 pub use bench::{Bench, FailsOver, Rewinds};
+pub use dice::Dice;
 pub use test_node::{START, TestNode, name, number, numbers_once, track};
 
 /// The answer was this refusal and no other.
@@ -58,6 +60,8 @@ macro_rules! conformance {
                 a_give_back_from_before_the_halt_is_refused,
                 a_node_that_is_gone_is_skipped_over,
                 a_node_that_was_skipped_halts_the_ledger_when_it_comes_back,
+                every_halt_asks_every_node_again,
+                a_start_that_was_lost_is_remembered,
                 a_lost_keyspace_is_never_created_again,
                 an_older_report_does_not_replace_a_newer;
         );
@@ -151,6 +155,7 @@ macro_rules! conformance {
                 the_claim_of_a_number_is_found_among_many,
                 claims_are_listed_from_the_newest_down,
                 progress_brings_a_claim_forward_and_never_back,
+                a_claim_is_never_issued_beyond_its_end,
                 a_clean_stop_settles_what_is_left,
                 a_crash_loses_what_was_not_issued;
             workers:
@@ -159,6 +164,7 @@ macro_rules! conformance {
                 a_static_worker_leaves_the_others_free,
                 an_expired_lease_is_free_once_its_window_is_past,
                 a_lease_is_renewed_only_by_its_term,
+                a_renewal_never_shortens_a_lease,
                 a_released_worker_is_leased_again,
                 a_restart_releases_its_own_workers_and_no_others,
                 workers_of_other_keyspaces_are_untouched;

@@ -13,7 +13,7 @@ const LAST: u64 = keymill_id::NUMBER_MAX;
 pub async fn blocks_are_exact_around_2_to_the_53<B: Bench>(bench: B) {
     let mut a = TestNode::with_links(bench.handle().await, "a").await;
     let mut b = TestNode::start(bench.handle().await, "b").await;
-    a.reserve_between("links", BEND - 3, 1, LAST).await.unwrap();
+    b.reserve_between("links", BEND - 3, 1, LAST).await.unwrap();
     for start in BEND - 2..BEND + 6 {
         let node = if start % 2 == 0 { &mut a } else { &mut b };
         let block = node.reserve("links", 1).await.unwrap().block;

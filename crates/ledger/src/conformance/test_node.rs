@@ -52,10 +52,13 @@ pub struct TestNode {
 impl TestNode {
     /// Starts a node that remembers nothing.
     pub async fn start(ledger: Arc<dyn Ledger>, node: &str) -> Self {
+        Self::try_start(ledger, node).await.expect("a fresh node is welcome")
+    }
+
+    pub async fn try_start(ledger: Arc<dyn Ledger>, node: &str) -> Result<Self, LedgerError> {
         let node = NodeName::parse(node).expect("tests use good names");
-        let register = Self::register_op(&node, None);
-        let registration = ledger.register(register).await.expect("a fresh node is welcome");
-        Self {
+        let registration = ledger.register(Self::register_op(&node, None)).await?;
+        Ok(Self {
             ledger,
             id: registration.ledger,
             name: node,
@@ -65,7 +68,7 @@ impl TestNode {
             at: START,
             ends: BTreeMap::new(),
             holes: Vec::new(),
-        }
+        })
     }
 
     /// Starts a node and creates keyspace `links`.
@@ -121,13 +124,7 @@ impl TestNode {
     /// The stamp of the next write. Each is sent once, answered or not.
     pub fn stamp(&mut self) -> Stamp {
         self.sent += 1;
-        Stamp {
-            node: self.name.clone(),
-            epoch: self.epoch,
-            acked: self.acked,
-            next: self.sent,
-            at: self.at,
-        }
+        Stamp { node: self.name.clone(), epoch: self.epoch, acked: self.acked, next: self.sent, at: self.at }
     }
 
     /// Only an answer acknowledges: a refused write left nothing behind, its count neither.

@@ -22,7 +22,28 @@ impl Operation for ReportWitness {
         if rows.head().await?.halted.is_none() {
             return Err(LedgerError::NotHalted);
         }
-        rows.put_witness(&self.node, &self.witness).await
+        let reported = rows.witnesses().await?.into_iter().find(|(node, _)| *node == self.node);
+        let witness = reported.map_or_else(|| self.witness.clone(), |(_, row)| row.and(&self.witness));
+        rows.put_witness(&self.node, &witness).await
+    }
+}
+
+impl WitnessRow {
+    /// All that either of two reports knows: one that comes late or twice takes nothing away.
+    pub fn and(self, other: &Self) -> Self {
+        let mut ends: BTreeMap<Track, Number> = self.ends.into_iter().collect();
+        for (track, end) in &other.ends {
+            let known = ends.entry(track.clone()).or_default();
+            *known = (*known).max(*end);
+        }
+        let mut holes = self.holes;
+        holes.extend(other.holes.iter().filter(|hole| !holes.contains(hole)).cloned().collect::<Vec<_>>());
+        Self {
+            epoch: self.epoch.max(other.epoch),
+            beat: self.beat.max(other.beat),
+            ends: ends.into_iter().collect(),
+            holes,
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use keymill_id::Number;
 
 use super::{Operation, Stamp};
-use crate::{LedgerError, Rows, Track, TrackRow};
+use crate::{ClaimRow, LedgerError, Rows, Track, TrackRow};
 
 /// Lowers the cursor to `from`, if nobody has touched the track since `revision`.
 ///
 /// `from` is the start of the unissued run of the node's *own* blocks that ends at the cursor; that no
 /// other node's block and no gap lies in between is the caller's to know. Once this was sent, the
-/// numbers are dead to the sender, whatever the answer.
+/// numbers are dead to the sender, whatever the answer: its witness is lowered to `from` *before*, or
+/// a reply that got lost would look like a rewind at the next start.
 #[derive(Debug, Clone)]
 pub struct GiveBack {
     pub stamp: Stamp,
@@ -37,9 +38,8 @@ impl TrackRow {
             return None;
         }
         let count = self.cursor.get() - from.get();
-        let row =
-            Self { cursor: from, revision: self.revision + 1, reserved: self.reserved - count, ..*self };
-        Some((row, count))
+        let reserved = self.reserved.checked_sub(count)?;
+        Some((Self { cursor: from, revision: self.revision + 1, reserved, ..*self }, count))
     }
 }
 
@@ -55,23 +55,18 @@ impl Operation for GiveBack {
         let Some((mut after, count)) = row.give_back(self.from, self.revision) else {
             return Ok(GivenBack::Burned);
         };
-        while let Some(mut claim) = rows.claims(&self.track, None, 1).await?.pop() {
-            if claim.end <= self.from {
-                break;
-            }
-            // The same fact, seen a second time: what goes back was ours.
-            if claim.node != self.stamp.node || claim.epoch != self.stamp.epoch {
-                return Err(LedgerError::Corrupt {
-                    store: "shared",
-                    detail: format!(
-                        "node `{}` gives back {} and up on `{}`, which claim {}..{} of node `{}` holds",
-                        self.stamp.node, self.from, self.track, claim.start, claim.end, claim.node
-                    ),
-                });
-            }
+        // The same fact, seen a second time: what goes back was ours, all of it, without a gap.
+        let mut end = row.cursor;
+        while end > self.from {
+            let ours = |claim: &ClaimRow| {
+                claim.node == self.stamp.node && claim.epoch == self.stamp.epoch && claim.end == end
+            };
+            let newest = rows.claims(&self.track, None, 1).await?.pop();
+            let Some(mut claim) = newest.filter(ours) else { return Err(self.not_ours(end)) };
+            end = claim.start;
             if claim.start >= self.from {
                 rows.remove_claim(&self.track, claim.start).await?;
-                after.claims -= 1;
+                after.claims = after.claims.checked_sub(1).ok_or_else(|| self.not_ours(end))?;
             } else {
                 claim.end = self.from;
                 claim.issued_up_to = claim.issued_up_to.min(self.from);
@@ -80,5 +75,16 @@ impl Operation for GiveBack {
         }
         rows.put_track(&self.track, &after).await?;
         Ok(GivenBack::Taken { count, revision: after.revision })
+    }
+}
+
+impl GiveBack {
+    fn not_ours(&self, end: Number) -> LedgerError {
+        let Self { stamp, track, from, .. } = self;
+        let detail = format!(
+            "node `{}` gives back {from} and up on `{track}`, but its claims do not hold what ends at {end}",
+            stamp.node
+        );
+        LedgerError::Corrupt { store: "shared", detail }
     }
 }

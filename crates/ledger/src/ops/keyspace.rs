@@ -1,5 +1,7 @@
 //! Keyspaces: created once, frozen, retired, never re-created.
 
+use std::collections::BTreeSet;
+
 use keymill_id::{KeyspaceName, Number};
 
 use super::{Operation, Stamp};
@@ -58,10 +60,12 @@ impl Operation for CreateKeyspace {
             retired: false,
             created_at: self.stamp.at,
         };
-        for &number in &self.withheld {
+        // Two words may be one number.
+        let withheld: BTreeSet<Number> = self.withheld.iter().copied().collect();
+        for &number in &withheld {
             rows.put_hole(&track, number, HoleKind::Route).await?;
         }
-        let holes = self.withheld.len() as u64;
+        let holes = withheld.len() as u64;
         rows.put_track(&track, &TrackRow { holes, ..TrackRow::default() }).await?;
         rows.put_keyspace(&row).await?;
         head.keyspaces += 1;

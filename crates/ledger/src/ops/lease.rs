@@ -1,5 +1,7 @@
 //! Worker leases: who uses which worker id. Tidy ids and liveness; uniqueness rests on windows.
 
+use std::collections::BTreeSet;
+
 use keymill_id::{KeyspaceName, Number};
 
 use super::{Operation, Stamp};
@@ -88,19 +90,29 @@ impl LeaseWorker {
         now: Timestamp,
     ) -> Result<WorkerId, LedgerError> {
         let no_worker = || LedgerError::NoWorker { keyspace: self.keyspace.clone(), capacity: self.capacity };
-        let fresh = leases.iter().map(|lease| u32::from(lease.worker.0) + 1).max().unwrap_or(0);
-        if fresh < self.capacity {
-            return u16::try_from(fresh).map(WorkerId).map_err(|_| no_worker());
+        let in_layout = |worker: &WorkerId| u32::from(worker.0) < self.capacity;
+        let used: BTreeSet<WorkerId> = leases.iter().map(|lease| lease.worker).collect();
+        let fresh = (0..=u16::MAX).map(WorkerId).take_while(in_layout).filter(|id| !used.contains(id));
+        for worker in fresh {
+            // Its lease may have been lost in a rewind, and its track put back by `advance`.
+            if self.cursor(rows, worker).await? <= self.free_below {
+                return Ok(worker);
+            }
         }
         let mut rested: Option<(Number, WorkerId)> = None;
-        for lease in leases.iter().filter(|lease| !lease.is_live(now)) {
-            let track = Track::of_worker(self.keyspace.clone(), lease.worker);
-            let cursor = rows.track(&track).await?.unwrap_or_default().cursor;
-            if cursor <= self.free_below && rested.is_none_or(|best| (cursor, lease.worker) < best) {
-                rested = Some((cursor, lease.worker));
+        let ended = leases.iter().filter(|lease| !lease.is_live(now)).map(|lease| lease.worker);
+        for worker in ended.filter(in_layout) {
+            let cursor = self.cursor(rows, worker).await?;
+            if cursor <= self.free_below && rested.is_none_or(|best| (cursor, worker) < best) {
+                rested = Some((cursor, worker));
             }
         }
         rested.map(|(_, worker)| worker).ok_or_else(no_worker)
+    }
+
+    async fn cursor<R: Rows>(&self, rows: &mut R, worker: WorkerId) -> Result<Number, LedgerError> {
+        let track = Track::of_worker(self.keyspace.clone(), worker);
+        Ok(rows.track(&track).await?.unwrap_or_default().cursor)
     }
 }
 

@@ -57,7 +57,7 @@ impl Operation for Reserve {
     const NAME: &'static str = "reserve";
 
     async fn run<R: Rows>(&self, rows: &mut R) -> Result<Reserved, LedgerError> {
-        let (head, _) = self.stamp.check(rows).await?;
+        let (head, node) = self.stamp.admit(rows).await?;
         // The track first, its holes afterwards: a hole made while we waited for the track is seen.
         let row = match rows.track(&self.track).await? {
             Some(row) => row,
@@ -71,6 +71,7 @@ impl Operation for Reserve {
             );
             return Err(stamp::halt(rows, head, reason, self.stamp.at).await?);
         }
+        rows.put_node(&node).await?;
         let Some((mut after, block)) = row.reserve(self.at_least, self.count, self.ceiling) else {
             return Err(LedgerError::Exhausted { track: self.track.clone(), ceiling: self.ceiling });
         };

@@ -62,6 +62,8 @@ pub fn judge(row: Option<NodeRow>, stamp: &Stamp) -> Verdict {
     }
     row.beat = *next;
     row.last_seen = (*at).max(row.last_seen);
+    // Whoever writes is not at rest, whatever was said before: `advance` must wait for it.
+    row.stopped = false;
     Verdict::Go(row)
 }
 
@@ -69,19 +71,25 @@ impl Stamp {
     /// Judges the stamp and keeps the new beat. Every stamped operation calls this before it changes
     /// anything.
     pub(crate) async fn check<R: Rows>(&self, rows: &mut R) -> Result<(Head, NodeRow), LedgerError> {
-        let head = open_head(rows, self.at).await?;
-        let node = match judge(rows.node(&self.node).await?, self) {
-            Verdict::Go(node) => node,
-            Verdict::Halt(reason) => return Err(halt(rows, head, reason, self.at).await?),
-            Verdict::Fenced { newer } => {
-                return Err(LedgerError::Fenced { node: self.node.clone(), epoch: self.epoch, newer });
-            }
-            Verdict::Overtaken { ledger } => {
-                return Err(LedgerError::Overtaken { node: self.node.clone(), beat: self.next, ledger });
-            }
-        };
+        let (head, node) = self.admit(rows).await?;
         rows.put_node(&node).await?;
         Ok((head, node))
+    }
+
+    /// Judges the stamp, and leaves it to the caller to keep the row: for one that has more to doubt,
+    /// because what is written before a halt is committed with it.
+    pub(crate) async fn admit<R: Rows>(&self, rows: &mut R) -> Result<(Head, NodeRow), LedgerError> {
+        let head = open_head(rows, self.at).await?;
+        match judge(rows.node(&self.node).await?, self) {
+            Verdict::Go(node) => Ok((head, node)),
+            Verdict::Halt(reason) => Err(halt(rows, head, reason, self.at).await?),
+            Verdict::Fenced { newer } => {
+                Err(LedgerError::Fenced { node: self.node.clone(), epoch: self.epoch, newer })
+            }
+            Verdict::Overtaken { ledger } => {
+                Err(LedgerError::Overtaken { node: self.node.clone(), beat: self.next, ledger })
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where the rows live: a file per engine, each of which only knows how to run an operation in one
 //! transaction.
 
-use std::{fmt, future::Future, path::Path, pin::pin, task};
+use std::{fmt, future::Future, path::Path, pin::pin, sync::Arc, task};
 
 use crate::{Grade, Head, LedgerError, LedgerId, Timestamp, ops::Operation};
 
@@ -18,6 +18,22 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn transact<O: Operation>(&self, op: O) -> impl Future<Output = Result<O::Answer, LedgerError>> + Send;
 
     fn backup(&self, to: &Path, at: Timestamp) -> impl Future<Output = Result<(), LedgerError>> + Send;
+}
+
+/// A handle is a store too, so that a fault can be put around one of several.
+impl<S: Store> Store for Arc<S> {
+    fn name(&self) -> &'static str {
+        S::name(self)
+    }
+    fn grade(&self) -> Grade {
+        S::grade(self)
+    }
+    fn transact<O: Operation>(&self, op: O) -> impl Future<Output = Result<O::Answer, LedgerError>> + Send {
+        S::transact(self, op)
+    }
+    fn backup(&self, to: &Path, at: Timestamp) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        S::backup(self, to, at)
+    }
 }
 
 /// Runs an operation whose rows never wait: those of an embedded store.

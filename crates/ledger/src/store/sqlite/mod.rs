@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, one writer thread, many operations to a commit.
 //!
 //! `WAL` and `synchronous=FULL`: a commit is on the disk before anyone hears of it. Rows that carry
-//! promises (tracks, nodes, definitions, the head) carry a CRC too, so that a rotten sector is an error
-//! and not a smaller cursor. A disk that fails to sync is not asked a second time: the kernel may have
+//! promises (all but claims) carry a CRC too, so that a rotten sector is an error and not a smaller
+//! cursor. A disk that fails to sync is not asked a second time: the kernel may have
 //! dropped the pages, and the retry would "succeed".
 
 use std::path::{Path, PathBuf};
@@ -13,8 +13,11 @@ use tokio::sync::oneshot;
 use super::{Store, first_head, run_now};
 use crate::{Grade, Halt, Ledger, LedgerError, LedgerId, Rows, Timestamp, lock::FileLock, ops::Operation};
 
+#[cfg(test)]
+mod full_disk;
 mod rows;
 mod schema;
+mod verify;
 mod writer;
 
 use rows::SqliteRows;
@@ -34,21 +37,27 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the ledger at `path`, or creates it with `id`. Says whether it was created.
     pub fn open(path: &Path, holder: &str, id: LedgerId, at: Timestamp) -> Result<(Self, bool), LedgerError> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push("-lock");
-        let lock = FileLock::acquire(Path::new(&beside), &format!("the ledger {}", path.display()), holder)?;
-        let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
-        let created = schema::prepare(&mut connection, path)?;
-        if created {
-            let incarnation = SqliteRows { connection: &mut connection }.incarnation_now();
-            let head = first_head(id, incarnation, at);
-            run_now(SqliteRows { connection: &mut connection }.put_head(&head))?;
-        } else {
-            // Read it now: a file that cannot say who it is should be refused here, not at the first key.
-            run_now(SqliteRows { connection: &mut connection }.head())?;
-        }
+        let lock = Self::lock(path, holder)?;
+        let (connection, created) = Self::prepare(path, id, at)?;
         let writer = Writer::start(connection);
         Ok((Self { path: path.to_owned(), writer, _lock: lock }, created))
+    }
+
+    fn lock(path: &Path, holder: &str) -> Result<FileLock, LedgerError> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push("-lock");
+        FileLock::acquire(Path::new(&beside), &format!("the ledger {}", path.display()), holder)
+    }
+
+    fn prepare(path: &Path, id: LedgerId, at: Timestamp) -> Result<(Connection, bool), LedgerError> {
+        let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        let created = schema::prepare(&mut connection, path, |connection| {
+            let mut rows = SqliteRows { connection };
+            let head = first_head(id, rows.incarnation_now(), at);
+            run_now(rows.put_head(&head))
+        })?;
+        verify::verify(&mut SqliteRows { connection: &mut connection })?;
+        Ok((connection, created))
     }
 
     /// As [`open`](Self::open), behind the trait.
@@ -152,7 +161,11 @@ fn copy_and_stamp(from: &Path, to: &Path, at: Timestamp) -> Result<(), LedgerErr
         drop(copy);
         let file = std::fs::File::open(&partial).map_err(|error| unavailable("backup", error))?;
         file.sync_all().map_err(|error| unavailable("backup", error))?;
-        std::fs::rename(&partial, to).map_err(|error| unavailable("backup", error))
+        std::fs::rename(&partial, to).map_err(|error| unavailable("backup", error))?;
+        // The name must be on the disk too: a backup that a power cut can undo is none.
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = std::fs::File::open(folder).map_err(|error| unavailable("backup", error))?;
+        folder.sync_all().map_err(|error| unavailable("backup", error))
     })();
     if copied.is_err() {
         let _ = std::fs::remove_file(&partial);
@@ -166,11 +179,19 @@ fn unavailable(operation: &'static str, source: impl Into<crate::BoxError>) -> L
 
 /// Sorts SQLite's complaints by what the caller must do.
 fn failure(operation: &'static str, error: rusqlite::Error) -> LedgerError {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SystemIoFailure};
+    use rusqlite::ErrorCode::{
+        ConstraintViolation, DatabaseCorrupt, NotADatabase, SystemIoFailure, TypeMismatch, Unknown,
+    };
     let detail = format!("{operation}: {error}");
     match error.sqlite_error_code() {
         Some(SystemIoFailure) => LedgerError::Broken { store: SQLITE, detail },
         Some(DatabaseCorrupt | NotADatabase) => LedgerError::Corrupt { store: SQLITE, detail },
+        // Our statements are always the same ones. If one of them is wrong now, or a value is not what
+        // it was written as, the file has changed, and asking again does not help.
+        Some(ConstraintViolation | TypeMismatch) | None => LedgerError::Corrupt { store: SQLITE, detail },
+        Some(Unknown) if matches!(operation, "read" | "write" | "migrate") => {
+            LedgerError::Corrupt { store: SQLITE, detail }
+        }
         _ => LedgerError::Unavailable { store: SQLITE, operation, source: error.into() },
     }
 }

@@ -29,11 +29,11 @@ impl SqliteRows<'_> {
         run().map_err(|error| failure("write", error))
     }
 
-    fn query<T>(
+    pub(super) fn query<T>(
         &mut self,
         sql: &str,
         params: impl Params,
-        read: impl Fn(&Row<'_>) -> Result<T, LedgerError>,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, LedgerError>,
     ) -> Result<Vec<T>, LedgerError> {
         let failed = |error| failure("read", error);
         let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
@@ -79,7 +79,12 @@ fn document_crc(kind: &str, key: &str, body: &str) -> i64 {
     crc(&[kind.as_bytes(), key.as_bytes(), body.as_bytes()])
 }
 
-fn open_document<T: DeserializeOwned>(kind: &str, key: &str, body: &str, crc: i64) -> Result<T, LedgerError> {
+pub(super) fn open_document<T: DeserializeOwned>(
+    kind: &str,
+    key: &str,
+    body: &str,
+    crc: i64,
+) -> Result<T, LedgerError> {
     if crc != document_crc(kind, key, body) {
         return Err(corrupt(format!("the {kind} `{key}` does not match its checksum")));
     }
@@ -95,11 +100,11 @@ fn crc(parts: &[&[u8]]) -> i64 {
     i64::from(hasher.finalize())
 }
 
-fn corrupt(detail: String) -> LedgerError {
+pub(super) fn corrupt(detail: String) -> LedgerError {
     LedgerError::Corrupt { store: SQLITE, detail }
 }
 
-fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, column: usize) -> Result<T, LedgerError> {
+pub(super) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, column: usize) -> Result<T, LedgerError> {
     row.get(column).map_err(|error| match error {
         rusqlite::Error::SqliteFailure(..) => failure("read", error),
         other => corrupt(other.to_string()),
@@ -163,9 +168,22 @@ fn read_track(row: &Row<'_>) -> Result<(Track, TrackRow), LedgerError> {
     Ok((track, found))
 }
 
+fn hole_crc(track: &str, number: Number, kind: &str) -> i64 {
+    crc(&[track.as_bytes(), &number.get().to_be_bytes(), kind.as_bytes()])
+}
+
+/// Columns: track, number, kind, crc.
+pub(super) fn read_hole(row: &Row<'_>) -> Result<(String, Number, HoleKind), LedgerError> {
+    let (track, number, kind): (String, Number, String) = (get(row, 0)?, number(row, 1)?, get(row, 2)?);
+    if get::<i64>(row, 3)? != hole_crc(&track, number, &kind) {
+        return Err(corrupt(format!("the hole {number} of `{track}` does not match its checksum")));
+    }
+    Ok((track, number, from_word(row, 2)?))
+}
+
 fn read_claim(row: &Row<'_>) -> Result<ClaimRow, LedgerError> {
     let unissued: String = get(row, 9)?;
-    Ok(ClaimRow {
+    let claim = ClaimRow {
         track: parsed(row, 0)?,
         start: number(row, 1)?,
         end: number(row, 2)?,
@@ -176,7 +194,13 @@ fn read_claim(row: &Row<'_>) -> Result<ClaimRow, LedgerError> {
         last_issued_at: get::<Option<i64>>(row, 7)?.and_then(|at| u64::try_from(at).ok()).map(Timestamp),
         state: from_word(row, 8)?,
         unissued: serde_json::from_str(&unissued).map_err(|error| corrupt(error.to_string()))?,
-    })
+    };
+    // Sums are made of these, and a claim has no checksum.
+    let ClaimRow { track, start, end, issued_up_to, .. } = &claim;
+    if start >= end || issued_up_to < start || issued_up_to > end {
+        return Err(corrupt(format!("the claim {start}..{end} of `{track}` is issued up to {issued_up_to}")));
+    }
+    Ok(claim)
 }
 
 fn lease_key(keyspace: &KeyspaceName, worker: WorkerId) -> String {
@@ -247,21 +271,23 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn hole(&mut self, track: &Track, number: Number) -> Result<Option<HoleKind>, LedgerError> {
-        let sql = "SELECT kind FROM holes WHERE track = ?1 AND number = ?2";
+        let sql = "SELECT track, number, kind, crc FROM holes WHERE track = ?1 AND number = ?2";
         let params = params![track.to_string(), stored(number.get())?];
-        Ok(self.query(sql, params, |row| from_word(row, 0))?.pop())
+        Ok(self.query(sql, params, read_hole)?.pop().map(|(_, _, kind)| kind))
     }
 
     async fn holes(&mut self, track: &Track, block: Block) -> Result<Vec<Number>, LedgerError> {
-        let sql =
-            "SELECT number FROM holes WHERE track = ?1 AND number >= ?2 AND number < ?3 ORDER BY number";
+        let sql = "SELECT track, number, kind, crc FROM holes
+                   WHERE track = ?1 AND number >= ?2 AND number < ?3 ORDER BY number";
         let params = params![track.to_string(), stored(block.start().get())?, stored(block.end().get())?];
-        self.query(sql, params, |row| number(row, 0))
+        Ok(self.query(sql, params, read_hole)?.into_iter().map(|(_, number, _)| number).collect())
     }
 
     async fn put_hole(&mut self, track: &Track, number: Number, kind: HoleKind) -> Result<(), LedgerError> {
-        let sql = "INSERT INTO holes (track, number, kind) VALUES (?1, ?2, ?3)";
-        self.execute(sql, params![track.to_string(), stored(number.get())?, word(&kind)]).map(drop)
+        let sql = "INSERT INTO holes (track, number, kind, crc) VALUES (?1, ?2, ?3, ?4)";
+        let (track, kind) = (track.to_string(), word(&kind));
+        let crc = hole_crc(&track, number, &kind);
+        self.execute(sql, params![track, stored(number.get())?, kind, crc]).map(drop)
     }
 
     async fn claim_at(&mut self, track: &Track, number: Number) -> Result<Option<ClaimRow>, LedgerError> {

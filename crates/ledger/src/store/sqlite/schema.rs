@@ -39,6 +39,7 @@ const MIGRATIONS: &[&str] = &["
         track  TEXT NOT NULL,
         number INTEGER NOT NULL,
         kind   TEXT NOT NULL,
+        crc    INTEGER NOT NULL,
         PRIMARY KEY (track, number)
     ) STRICT, WITHOUT ROWID;
 
@@ -59,8 +60,13 @@ const MIGRATIONS: &[&str] = &["
     CREATE INDEX open_claims ON claims (node) WHERE state = 'open' AND issued_up_to < \"end\";
 "];
 
-/// Brings the file to this version. Says whether it was new.
-pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<bool, LedgerError> {
+/// Brings the file to this version. Says whether it was new; then `begin` has written its first row,
+/// in the same transaction, so that a crash leaves a ledger or an empty file and nothing between.
+pub(super) fn prepare(
+    connection: &mut Connection,
+    path: &Path,
+    begin: impl FnOnce(&mut Connection) -> Result<(), LedgerError>,
+) -> Result<bool, LedgerError> {
     let failed = |error| failure("migrate", error);
     let pragma = |connection: &Connection, name| {
         connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(failed)
@@ -80,15 +86,21 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<bool, 
             path.display()
         )));
     }
-    let pending = (version + 1..).zip(&MIGRATIONS[usize::try_from(version).unwrap_or(0)..]);
-    for (version, migration) in pending {
-        let transaction = connection.transaction().map_err(failed)?;
-        transaction.execute_batch(migration).map_err(failed)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-        transaction.pragma_update(None, "user_version", version).map_err(failed)?;
-        transaction.commit().map_err(failed)?;
+    if !created && version < 1 {
+        return Err(refused(format!("{} says its format is {version}, which never was", path.display())));
     }
-    Ok(created)
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    let migrated = (|| {
+        for (version, migration) in (1..).zip(MIGRATIONS).filter(|(target, _)| *target > version) {
+            connection.execute_batch(migration).map_err(failed)?;
+            connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+            connection.pragma_update(None, "user_version", version).map_err(failed)?;
+        }
+        if created { begin(connection) } else { Ok(()) }
+    })();
+    let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = connection.execute_batch(end).map_err(failed);
+    migrated.and(ended).map(|()| created)
 }
 
 fn refused(detail: String) -> LedgerError {

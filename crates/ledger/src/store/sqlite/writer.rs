@@ -84,7 +84,15 @@ fn write(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
 
 fn commit(connection: &mut Connection, batch: &mut [Box<dyn Job>]) -> Result<(), LedgerError> {
     connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| failure("begin", error))?;
-    let broken = batch.iter_mut().find_map(|job| job.run(connection));
+    let mut broken = None;
+    for job in batch.iter_mut() {
+        broken = job.run(connection);
+        // SQLite may end the transaction by itself, when the disk is full for one. What comes after
+        // would then be committed alone, and what came before is gone.
+        if broken.is_some() || connection.is_autocommit() {
+            break;
+        }
+    }
     let committed = match broken {
         Some(detail) => Err(LedgerError::Broken { store: SQLITE, detail }),
         None => connection.execute_batch("COMMIT").map_err(|error| failure("commit", error)),
@@ -117,6 +125,11 @@ pub(super) fn in_savepoint<A>(
     let outcome = body(connection);
     let keep = outcome.as_ref().map_or_else(LedgerError::commits, |_| true);
     let end = if keep { "RELEASE op" } else { "ROLLBACK TO op; RELEASE op" };
-    connection.execute_batch(end).map_err(|error| failure("savepoint", error))?;
-    outcome
+    match connection.execute_batch(end) {
+        Ok(()) => outcome,
+        // The whole transaction went, the savepoint with it; what the body says tells more.
+        Err(error) if connection.is_autocommit() => outcome.and_then(|_| Err(failure("savepoint", error))),
+        // Half of an operation may be in the transaction, and must not be committed with the rest.
+        Err(error) => Err(LedgerError::Broken { store: SQLITE, detail: format!("savepoint: {error}") }),
+    }
 }

@@ -1,0 +1,205 @@
+//! Keyspaces: what one says to create them, and what is told of them.
+
+use keymill_id::{KeyspaceName, Stated};
+use keymill_issuer::tuning::Tuning;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::{Code, Refusal};
+
+/// Tuning that this version carries out.
+const TUNING: &[&str] = &["outage_budget", "stock_min", "stock_max"];
+
+/// Tuning that the contract names and later versions carry out.
+const TUNING_TO_COME: &[&str] = &[
+    "on_empty",
+    "capacity",
+    "restart_below",
+    "page_below",
+    "rate_limit",
+    "audit",
+    "workers",
+    "worker",
+    "on_rollback",
+    "rollback_wait",
+    "on_overflow",
+    "sequence_start",
+    "lease_ttl",
+    "recycle_delay",
+    "forward_max",
+    "alias_length_max",
+    "confusable_guard",
+    "redirect",
+    "not_found_url",
+    "expires_in",
+    "deny_private_targets",
+    "redis_url",
+];
+
+pub fn tuning_names() -> &'static [&'static str] {
+    TUNING
+}
+
+/// A keyspace as a request, a config section or flags state it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyspaceSpec {
+    pub name: KeyspaceName,
+    pub stated: Stated,
+    pub tuning: Tuning,
+}
+
+impl KeyspaceSpec {
+    /// From an object with `name` in it: the body of `POST /v1/keyspaces`.
+    pub fn from_body(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
+        let name = match fields.remove("name") {
+            Some(Value::String(name)) => name,
+            Some(_) => return Err(Refusal::field(Code::InvalidField, "name", "`name` must be a string")),
+            None => return Err(Refusal::field(Code::InvalidField, "name", "`name` is missing")),
+        };
+        Self::from_fields(&name, fields)
+    }
+
+    /// From a name and the fields beside it: a config's `[keyspaces.NAME]`.
+    pub fn from_fields(name: &str, fields: Map<String, Value>) -> Result<Self, Refusal> {
+        let name = KeyspaceName::parse(name)
+            .map_err(|error| Refusal::field(Code::InvalidField, "name", error.to_string()))?;
+        let (mut frozen, mut tuning) = (Map::new(), Map::new());
+        for (field, value) in fields {
+            if TUNING.contains(&field.as_str()) {
+                tuning.insert(field, value);
+            } else if TUNING_TO_COME.contains(&field.as_str()) {
+                let detail = format!("`{field}` is not part of this version yet; leave it out");
+                return Err(Refusal::field(Code::InvalidField, &field, detail));
+            } else if Stated::field_names().any(|known| known == field) {
+                frozen.insert(field, value);
+            } else {
+                let detail = format!("`{}` is not a field of a keyspace", field.escape_debug());
+                return Err(Refusal::field(Code::InvalidField, &field, detail));
+            }
+        }
+        Ok(Self { name, stated: from_object(frozen)?, tuning: tuning_from(tuning)? })
+    }
+}
+
+/// Reads tuning alone: the body of `PATCH`. `null` means: back to the default.
+pub(crate) fn tuning_from(fields: Map<String, Value>) -> Result<Tuning, Refusal> {
+    let tuning: Tuning = from_object(fields)?;
+    match tuning.contradiction() {
+        Some((field, message)) => Err(Refusal::field(Code::InvalidField, field, message)),
+        None => Ok(tuning),
+    }
+}
+
+/// Checks the body of a `PATCH` and returns it for the ledger to keep.
+pub fn tuning_patch(fields: Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
+    for field in fields.keys() {
+        if Stated::field_names().any(|known| known == field) {
+            let detail = format!("`{field}` is frozen; it was settled when the keyspace was created");
+            return Err(Refusal::field(Code::InvalidField, field, detail));
+        }
+        if !TUNING.contains(&field.as_str()) {
+            let detail = format!("`{}` is not tuning; there is {}", field.escape_debug(), TUNING.join(", "));
+            return Err(Refusal::field(Code::InvalidField, field, detail));
+        }
+    }
+    let stated = fields.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+    tuning_from(stated)?;
+    Ok(fields)
+}
+
+fn from_object<T: serde::de::DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Refusal> {
+    let text = serde_json::to_vec(&fields).expect("a map of values is JSON");
+    crate::parse(&text)
+}
+
+/// What `POST /v1/keyspaces` takes, for the OpenAPI document. The server reads [`KeyspaceSpec`].
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NewKeyspace)]
+pub struct KeyspaceFields {
+    #[schema(example = "promo", pattern = "^[a-z0-9][a-z0-9_-]{0,62}$")]
+    pub name: String,
+    #[schema(value_type = String, example = "pool")]
+    pub scheme: String,
+    /// `true` in at most one keyspace: it answers `GET /{key}`.
+    pub root: Option<bool>,
+    /// `base62` `base58` `base56` `base36` `crockford32` `base64url` `decimal` or `custom:SYMBOLS`.
+    #[schema(example = "base36")]
+    pub alphabet: Option<String>,
+    /// Symbols without prefix and check character.
+    #[schema(example = 8)]
+    pub length: Option<u32>,
+    /// `shuffled` or `sequential`.
+    pub order: Option<String>,
+    /// At most 16 of A-Z a-z 0-9 _ -.
+    pub prefix: Option<String>,
+    /// Appends one ISO 7064 MOD N+1,N symbol.
+    pub check: Option<bool>,
+    /// A list of words, or `"default"`.
+    #[schema(value_type = Option<Value>)]
+    pub blocklist: Option<Value>,
+    /// When every key of this length is used, the next length follows.
+    pub grow: Option<bool>,
+    /// `virtual`.
+    pub store: Option<String>,
+    /// The first ticket of a sequence.
+    #[schema(value_type = Option<Value>, example = "1")]
+    pub offset: Option<Value>,
+    /// The distance between tickets.
+    #[schema(value_type = Option<Value>, example = "1")]
+    pub step: Option<Value>,
+    /// How long the stock lasts without the ledger.
+    #[schema(example = "60s")]
+    pub outage_budget: Option<String>,
+    /// The least a node holds: a number, or `"20M"`.
+    #[schema(value_type = Option<Value>, example = 1024)]
+    pub stock_min: Option<Value>,
+    /// The most a node holds.
+    #[schema(value_type = Option<Value>, example = "100M")]
+    pub stock_max: Option<Value>,
+}
+
+/// `GET /v1/keyspaces/{ks}`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KeyspaceView {
+    pub name: String,
+    pub scheme: String,
+    /// `active` or `retired`
+    pub state: String,
+    /// What was settled when it was created, the shuffle secret left out.
+    #[schema(value_type = Object)]
+    pub definition: Value,
+    pub fingerprint: String,
+    /// What may change, with the defaults filled in.
+    #[schema(value_type = Object)]
+    pub tuning: Value,
+    pub created_at: String,
+    /// Keys the space can spell.
+    pub size: String,
+    /// Numbers never reserved, plus this node's stock.
+    pub level: String,
+    /// Numbers in this node's memory.
+    pub stock: String,
+    /// Keys a second over all nodes, by their last heartbeat.
+    pub rate: f64,
+    /// How long the level lasts at this rate; null when nobody takes keys.
+    pub runway_seconds: Option<f64>,
+    pub exhausted_at: Option<String>,
+    pub claims: ClaimsSummary,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimsSummary {
+    pub count: u64,
+    pub reserved: String,
+    pub issued: String,
+    pub burned: String,
+    pub holes: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KeyspaceList {
+    pub keyspaces: Vec<KeyspaceView>,
+    /// Where the next page starts; null at the end.
+    pub next_cursor: Option<String>,
+}

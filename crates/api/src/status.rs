@@ -1,0 +1,40 @@
+//! Health and readiness: whether the process lives, and whether it is of use.
+
+use keymill_ledger::Grade;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Code;
+
+/// `GET /healthz`: the process lives. It claims nothing that was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    #[schema(example = "ok")]
+    pub status: String,
+    pub version: String,
+    pub node: String,
+    pub ledger: HealthLedger,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HealthLedger {
+    pub store: String,
+    #[schema(value_type = String, example = "strict")]
+    pub grade: Grade,
+    /// `ok`, `halted` or `unreachable`, as of the last write.
+    pub state: String,
+}
+
+/// `GET /readyz`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Readiness {
+    pub ready: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reason {
+    pub code: Code,
+    pub detail: String,
+}

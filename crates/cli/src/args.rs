@@ -1,0 +1,260 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Unique keys and IDs, served from memory.
+#[derive(Debug, Parser)]
+#[command(
+    name = "keymill",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
+  keymill serve                          start a server on ./keymill-data
+  keymill take links                     one key
+  keymill take tickets -n 5              five tickets
+  keymill inspect links aZ3k9Qp          what became of a key
+  keymill keyspace create promo --scheme pool --alphabet base36 --length 8
+  keymill plan --rate 1000 --years 10    how long keys must be"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The server to ask; several with commas, the first that answers is used.
+    #[arg(long, global = true, env = "KEYMILL_SERVER", value_name = "URL")]
+    pub server: Option<String>,
+    /// Print the API's JSON instead of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the server.
+    #[command(after_help = "Examples:
+  keymill serve
+  keymill serve --http 127.0.0.1:0 --data-dir /var/lib/keymill
+  keymill serve --config keymill.toml --check     print the settings and where each came from")]
+    Serve(Serve),
+    /// Take keys from a keyspace.
+    #[command(after_help = "Examples:
+  keymill take links
+  keymill take links -n 100000 > keys.txt")]
+    Take {
+        keyspace: String,
+        /// How many.
+        #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        count: u32,
+    },
+    /// Say what became of a key.
+    #[command(after_help = "Examples:
+  keymill inspect links aZ3k9Qp
+  keymill inspect links -- -starts-with-a-dash")]
+    Inspect { keyspace: String, key: String },
+    /// Create, list, show, tune or retire keyspaces.
+    #[command(subcommand)]
+    Keyspace(Keyspace),
+    /// Look after the ledger.
+    #[command(subcommand)]
+    Ledger(Ledger),
+    /// How long must keys be? Capacity, runway, guessing and collisions.
+    #[command(after_help = "Examples:
+  keymill plan
+  keymill plan --rate 50000 --years 5 --alphabet base36
+  keymill plan --length 6")]
+    Plan(Plan),
+    /// Take keys as fast as a server gives them, and report rate and latency.
+    #[command(after_help = "Examples:
+  keymill bench
+  keymill bench tickets --clients 50 --seconds 10 --count 100")]
+    Bench(Bench),
+    /// Print completions for a shell.
+    #[command(after_help = "Example:
+  keymill completions bash > /etc/bash_completion.d/keymill")]
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The config file; else ./keymill.toml if there is one.
+    #[arg(long, env = "KEYMILL_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where the embedded ledger, the node's name and its witness live.
+    #[arg(long, env = "KEYMILL_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// Where HTTP listens.
+    #[arg(long, env = "KEYMILL_HTTP", value_name = "ADDRESS:PORT")]
+    pub http: Option<String>,
+    /// Where the Redis protocol listens (not part of this version yet).
+    #[arg(long, env = "KEYMILL_RESP", value_name = "ADDRESS:PORT")]
+    pub resp: Option<String>,
+    /// Where the ledger is.
+    #[arg(long, env = "KEYMILL_LEDGER", value_name = "URL")]
+    pub ledger: Option<String>,
+    /// This node's name.
+    #[arg(long, env = "KEYMILL_NODE", value_name = "NAME")]
+    pub node: Option<String>,
+    /// Print every setting and where it came from, and do not start.
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keyspace {
+    /// Create a keyspace; one that exists with equal fields is fine.
+    #[command(after_help = "Examples:
+  keymill keyspace create promo --scheme pool --alphabet base36 --length 8
+  keymill keyspace create orders --scheme sequence --offset 1000
+  keymill keyspace create codes --scheme pool --alphabet crockford32 --length 10 --check --blocklist default")]
+    Create(Box<CreateKeyspace>),
+    /// List keyspaces.
+    List,
+    /// Show one keyspace.
+    Show { name: String },
+    /// Change what may change: `keymill keyspace tune promo --outage-budget 5m`.
+    Tune {
+        name: String,
+        #[command(flatten)]
+        tuning: Tuning,
+    },
+    /// Take a keyspace out of service, for ever.
+    Retire { name: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateKeyspace {
+    pub name: String,
+    /// pool or sequence.
+    #[arg(long)]
+    pub scheme: String,
+    /// Answer GET /{key} from this keyspace; one keyspace of a ledger may.
+    #[arg(long)]
+    pub root: bool,
+    /// base62 base58 base56 base36 crockford32 base64url decimal or custom:SYMBOLS.
+    #[arg(long)]
+    pub alphabet: Option<String>,
+    /// Symbols without prefix and check character.
+    #[arg(long)]
+    pub length: Option<u32>,
+    /// shuffled or sequential.
+    #[arg(long)]
+    pub order: Option<String>,
+    /// What every key starts with.
+    #[arg(long)]
+    pub prefix: Option<String>,
+    /// Append a check character.
+    #[arg(long)]
+    pub check: bool,
+    /// Words never to spell, with commas; or `default`.
+    #[arg(long)]
+    pub blocklist: Option<String>,
+    /// Go on with longer keys when these are used up.
+    #[arg(long)]
+    pub grow: bool,
+    /// virtual.
+    #[arg(long)]
+    pub store: Option<String>,
+    /// A sequence's first ticket.
+    #[arg(long)]
+    pub offset: Option<String>,
+    /// The distance between a sequence's tickets.
+    #[arg(long)]
+    pub step: Option<String>,
+    #[command(flatten)]
+    pub tuning: Tuning,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tuning {
+    /// How long a node's stock lasts without the ledger, such as 60s.
+    #[arg(long)]
+    pub outage_budget: Option<String>,
+    /// The least a node holds, such as 1024 or 10K.
+    #[arg(long)]
+    pub stock_min: Option<String>,
+    /// The most a node holds, such as 100M.
+    #[arg(long)]
+    pub stock_max: Option<String>,
+}
+
+/// Which ledger: a server's, or a file that no server holds.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Which {
+    /// The data dir: its server is asked if one runs, else the file is opened.
+    #[arg(long, env = "KEYMILL_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Open this ledger instead of asking a server.
+    #[arg(long, env = "KEYMILL_LEDGER", value_name = "URL")]
+    pub ledger: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ledger {
+    /// Who the ledger is, how it fares, where its cursors are.
+    Show {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Lift a halted ledger above everything its nodes remember.
+    #[command(after_help = "Examples:
+  keymill ledger advance --dry-run
+  keymill ledger advance --yes
+  keymill ledger advance --yes --without old-node-1a2b --skip 5000000")]
+    Advance {
+        #[command(flatten)]
+        which: Which,
+        /// Say what would be done, and do nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// A node that is gone for good and cannot report; repeat for several.
+        #[arg(long, value_name = "NODE", requires = "skip")]
+        without: Vec<String>,
+        /// Numbers to skip on every track for each such node: more than it can have reserved since.
+        #[arg(long, value_name = "N", requires = "without")]
+        skip: Option<u64>,
+    },
+    /// Write a stamped copy; it serves only after `advance`.
+    Backup {
+        file: PathBuf,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// Keys a second.
+    #[arg(long, default_value_t = 1000.0)]
+    pub rate: f64,
+    /// How long they must last.
+    #[arg(long, default_value_t = 10.0)]
+    pub years: f64,
+    #[arg(long, default_value = "base62")]
+    pub alphabet: String,
+    /// Plan for this length instead of finding one.
+    #[arg(long)]
+    pub length: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[arg(default_value = "links")]
+    pub keyspace: String,
+    #[arg(long, default_value_t = 16)]
+    pub clients: usize,
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Keys a request.
+    #[arg(long, default_value_t = 1)]
+    pub count: u32,
+}

@@ -1,0 +1,123 @@
+//! Asking a server: which one, and what it said.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, Response, Uri, body::Incoming, header};
+use hyper_util::{client::legacy, rt::TokioExecutor};
+use keymill_server::ServerFile;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::output::Refused;
+
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    servers: Vec<String>,
+    http: legacy::Client<legacy::connect::HttpConnector, Full<Bytes>>,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        serde_json::from_slice(&self.body).context("the server's answer is not what this version expects")
+    }
+}
+
+impl Client {
+    /// The servers named, or the one that holds `data_dir`, or the usual address.
+    pub(crate) fn new(server: Option<&str>, data_dir: Option<&Path>) -> Self {
+        let servers = match server {
+            Some(list) => list.split(',').map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
+            None => {
+                let beside = ServerFile::read(data_dir.unwrap_or(Path::new("./keymill-data")));
+                vec![beside.map_or_else(|| DEFAULT_SERVER.to_owned(), |file| format!("http://{}", file.http))]
+            }
+        };
+        Self { servers, http: legacy::Client::builder(TokioExecutor::new()).build_http() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+        whole(self.send(Method::GET, path, None, "application/json").await?).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Answer> {
+        whole(self.send(Method::POST, path, Some(to_json(body)), "application/json").await?).await
+    }
+
+    pub(crate) async fn send_json(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<Answer> {
+        whole(self.send(method, path, Some(to_json(body)), "application/json").await?).await
+    }
+
+    /// Sends to the first server that can be reached. A refusal is an answer; a refused connection is not.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        accept: &'static str,
+    ) -> anyhow::Result<Response<Incoming>> {
+        let mut last = None;
+        for server in &self.servers {
+            let uri: Uri = format!("{server}{path}")
+                .parse()
+                .with_context(|| format!("`{server}` is not a server's address, such as {DEFAULT_SERVER}"))?;
+            if uri.scheme_str() != Some("http") {
+                bail!("`{server}`: only http:// is spoken by this version");
+            }
+            let mut request =
+                Request::builder().method(method.clone()).uri(uri).header(header::ACCEPT, accept);
+            if body.is_some() {
+                request = request.header(header::CONTENT_TYPE, "application/json");
+            }
+            let request = request.body(Full::new(body.clone().unwrap_or_default()))?;
+            match self.http.request(request).await {
+                Ok(response) => return Ok(response),
+                Err(error) if error.is_connect() => last = Some((server, error)),
+                Err(error) => return Err(error).with_context(|| format!("{server} did not answer")),
+            }
+        }
+        let (server, error) = last.context("no server was named")?;
+        Err(error).with_context(|| {
+            format!(
+                "no server answers at {server}; start one with `keymill serve`, or name one with --server"
+            )
+        })
+    }
+}
+
+fn to_json(body: &impl Serialize) -> Bytes {
+    serde_json::to_vec(body).expect("requests are plain data").into()
+}
+
+/// Reads the whole answer; a refusal becomes an error.
+pub(crate) async fn whole(response: Response<Incoming>) -> anyhow::Result<Answer> {
+    let status = response.status();
+    let body = response.into_body().collect().await.context("the answer was cut off")?.to_bytes();
+    if status.is_success() {
+        return Ok(Answer { body });
+    }
+    match serde_json::from_slice(&body) {
+        Ok(problem) => Err(Refused(problem).into()),
+        Err(_) => bail!("the server answered {status}"),
+    }
+}
+
+/// A piece of a path: everything but letters, digits, `-` and `_` is escaped.
+pub(crate) fn segment(text: &str) -> String {
+    const KEEP: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+    percent_encoding::utf8_percent_encode(text, &KEEP).to_string()
+}

@@ -1,0 +1,234 @@
+//! `keymill ledger …`: through the server that holds the ledger, or on the file itself.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, bail};
+use http_body_util::BodyExt;
+use hyper::Method;
+use keymill_api::{AdvanceAnswer, AdvanceRequest, GoneNode, LedgerView, Refusal, TrackView};
+use keymill_issuer::witness::Witness;
+use keymill_ledger::{Ledger, LedgerError, LedgerId, NodeName, SqliteStore, Timestamp, ops};
+use keymill_server::ServerFile;
+
+use crate::{
+    args::{self, Which},
+    client::{Client, whole},
+    output::{self, Refused},
+};
+
+pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool) -> anyhow::Result<()> {
+    match command {
+        args::Ledger::Show { which } => {
+            let view = Desk::open(server, &which)?.show().await?;
+            if json {
+                output::json(&view);
+            } else {
+                print(&view);
+            }
+        }
+        args::Ledger::Advance { which, dry_run, yes, without, skip } => {
+            let desk = Desk::open(server, &which)?;
+            let skip = skip.unwrap_or(0);
+            let without: Vec<_> = without.into_iter().map(|node| GoneNode { node, skip }).collect();
+            let plan = AdvanceRequest { dry_run: true, without: without.clone() };
+            let planned = desk.advance(&plan).await?;
+            if !json {
+                tell(&planned, "would go");
+            }
+            if !dry_run {
+                if !yes && !agreed()? {
+                    bail!("nothing was done");
+                }
+                let done = desk.advance(&AdvanceRequest { dry_run: false, without }).await?;
+                if json {
+                    output::json(&done);
+                } else {
+                    println!("the ledger is advanced and serves again");
+                }
+            } else if json {
+                output::json(&planned);
+            }
+        }
+        args::Ledger::Backup { file, which } => {
+            Desk::open(server, &which)?.backup(&file).await?;
+            if json {
+                output::json(&serde_json::json!({ "file": file }));
+            } else {
+                println!(
+                    "{} is a stamped copy; it serves only after `keymill ledger advance`",
+                    file.display()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the ledger is looked after.
+enum Desk {
+    Server(Box<Client>),
+    File { ledger: Arc<dyn Ledger>, data_dir: PathBuf },
+}
+
+impl Desk {
+    fn open(server: Option<&str>, which: &Which) -> anyhow::Result<Self> {
+        let data_dir = which.data_dir.clone();
+        let running = data_dir.as_deref().and_then(ServerFile::read).filter(is_alive);
+        let file = match (&which.ledger, &data_dir) {
+            _ if server.is_some() || running.is_some() => None,
+            (Some(url), _) => Some(
+                url.strip_prefix("sqlite:").with_context(|| format!("`{url}` is not sqlite:PATH"))?.into(),
+            ),
+            (None, Some(dir)) => Some(dir.join("keymill.db")),
+            (None, None) => None,
+        };
+        let Some(file) = file else {
+            return Ok(Self::Server(Box::new(Client::new(server, data_dir.as_deref()))));
+        };
+        let file: PathBuf = file;
+        if !file.exists() {
+            bail!("there is no ledger at {}", file.display());
+        }
+        let id = LedgerId(String::new()); // only a new ledger takes it, and this one exists
+        let (ledger, _) = SqliteStore::open_ledger(&file, "keymill ledger", id, now())?;
+        let beside = file.parent().map(Path::to_owned).unwrap_or_default();
+        Ok(Self::File { ledger, data_dir: data_dir.unwrap_or(beside) })
+    }
+
+    async fn show(&self) -> anyhow::Result<LedgerView> {
+        let ledger = match self {
+            Self::Server(client) => return client.get("/v1/ledger").await?.read(),
+            Self::File { ledger, .. } => ledger,
+        };
+        let survey = ledger.survey(ops::Survey { at: now() }).await?;
+        let tracks = ledger.tracks().await?.into_iter().map(|(track, row)| TrackView {
+            track: track.to_string(),
+            cursor: row.cursor.to_string(),
+            revision: row.revision,
+        });
+        Ok(LedgerView {
+            id: Some(survey.head.id.0),
+            store: ledger.store().to_owned(),
+            grade: ledger.grade(),
+            incarnation: Some(survey.incarnation),
+            state: if survey.head.halted.is_some() { "halted" } else { "ok" }.to_owned(),
+            reason: survey.head.halted.map(|halt| halt.reason),
+            region: survey.head.region,
+            tracks: tracks.collect(),
+        })
+    }
+
+    async fn advance(&self, request: &AdvanceRequest) -> anyhow::Result<AdvanceAnswer> {
+        let (ledger, data_dir) = match self {
+            Self::Server(client) => return client.post("/v1/ledger/advance", request).await?.read(),
+            Self::File { ledger, data_dir } => (ledger, data_dir),
+        };
+        report_beside(&**ledger, data_dir).await?;
+        let mut without = Vec::new();
+        for gone in &request.without {
+            without.push((NodeName::parse(&gone.node)?, gone.skip));
+        }
+        let advanced = ledger.advance(ops::Advance { without, dry_run: request.dry_run, at: now() }).await;
+        let advanced = advanced.map_err(|error| Refused(Refusal::from(&error).problem()))?;
+        Ok(AdvanceAnswer { advanced: advanced.into_iter().map(Into::into).collect() })
+    }
+
+    async fn backup(&self, to: &Path) -> anyhow::Result<()> {
+        let client = match self {
+            Self::Server(client) => client,
+            Self::File { ledger, .. } => return Ok(ledger.backup(to, now()).await?),
+        };
+        if to.exists() {
+            bail!("{} exists; choose another name", to.display());
+        }
+        let response = client.send(Method::POST, "/v1/ledger/backup", None, "*/*").await?;
+        if !response.status().is_success() {
+            whole(response).await?;
+            return Ok(());
+        }
+        let mut partial = to.as_os_str().to_owned();
+        partial.push(".partial");
+        let mut file = std::fs::File::create(&partial)?;
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            if let Some(data) = frame.context("the copy was cut off")?.data_ref() {
+                file.write_all(data)?;
+            }
+        }
+        file.sync_all()?;
+        Ok(std::fs::rename(&partial, to)?)
+    }
+}
+
+/// The node whose witness lies beside the file cannot report by itself while we hold the file.
+async fn report_beside(ledger: &dyn Ledger, data_dir: &Path) -> anyhow::Result<()> {
+    let path = data_dir.join("witness");
+    let Ok(name) = std::fs::read_to_string(data_dir.join("node")) else { return Ok(()) };
+    if !path.exists() {
+        return Ok(());
+    }
+    let node = NodeName::parse(name.trim())?;
+    let witness = Witness::open(&path, &node)?.memory().clone();
+    let head = ledger.survey(ops::Survey { at: now() }).await?.head;
+    if witness.ledger.as_ref() != Some(&head.id) {
+        return Ok(());
+    }
+    match ledger.report_witness(ops::ReportWitness { node, witness: witness.to_row() }).await {
+        Ok(()) | Err(LedgerError::NotHalted) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A server that died may have left its file behind.
+fn is_alive(file: &ServerFile) -> bool {
+    Path::new(&format!("/proc/{}", file.pid)).exists()
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn print(view: &LedgerView) {
+    let mut facts =
+        vec![("store", view.store.clone()), ("grade", view.grade.to_string()), ("state", view.state.clone())];
+    let optional = [
+        ("reason", view.reason.clone()),
+        ("id", view.id.clone()),
+        ("incarnation", view.incarnation.clone()),
+        ("region", view.region.map(|region| region.to_string())),
+    ];
+    facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    output::facts(&facts);
+    let mut table = output::Table::new(&["track", "cursor", "revision"]);
+    for track in &view.tracks {
+        table.row([track.track.clone(), output::grouped(&track.cursor), track.revision.to_string()]);
+    }
+    table.print();
+}
+
+fn tell(answer: &AdvanceAnswer, verb: &str) {
+    if answer.advanced.is_empty() {
+        println!("no cursor has to move");
+    }
+    for track in &answer.advanced {
+        println!(
+            "{}: {verb} from {} to {}",
+            track.track,
+            output::grouped(&track.from),
+            output::grouped(&track.to)
+        );
+    }
+}
+
+fn agreed() -> anyhow::Result<bool> {
+    eprint!("advance the ledger? [y/N] ");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,37 @@
+//! A file per command, all of one shape: arguments in, an answer printed.
+
+use crate::{
+    args::{Cli, Command},
+    client::Client,
+};
+
+mod bench;
+mod inspect;
+mod keyspace;
+mod ledger;
+mod plan;
+mod serve;
+mod take;
+
+pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
+    let global = cli.global;
+    let client = || Client::new(global.server.as_deref(), None);
+    match cli.command {
+        Command::Serve(args) => serve::run(&args, global.json),
+        Command::Take { keyspace, count } => block_on(take::run(&client(), &keyspace, count, global.json)),
+        Command::Inspect { keyspace, key } => block_on(inspect::run(&client(), &keyspace, &key, global.json)),
+        Command::Keyspace(command) => block_on(keyspace::run(&client(), command, global.json)),
+        Command::Ledger(command) => block_on(ledger::run(global.server.as_deref(), command, global.json)),
+        Command::Plan(args) => plan::run(&args, global.json),
+        Command::Bench(args) => block_on(bench::run(&client(), &args, global.json)),
+        Command::Completions { shell } => {
+            let mut command = <Cli as clap::CommandFactory>::command();
+            clap_complete::generate(shell, &mut command, "keymill", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(future)
+}

@@ -1,0 +1,60 @@
+//! `keymill serve`
+
+use std::path::{Path, PathBuf};
+
+use keymill_server::config::{Config, Layers, Setting};
+
+use crate::{args::Serve, output};
+
+/// Read when no file is named and this one is there.
+const USUAL_FILE: &str = "./keymill.toml";
+
+pub(crate) fn run(args: &Serve, json: bool) -> anyhow::Result<()> {
+    let file =
+        args.config.clone().or_else(|| Path::new(USUAL_FILE).exists().then(|| PathBuf::from(USUAL_FILE)));
+    let (config, settings) = configure(args, file.as_deref())?;
+    if args.check {
+        print(&settings, json);
+        return Ok(());
+    }
+    keymill_server::start_logging(&config.log)?;
+    if args.resp.as_deref().is_some_and(|resp| resp != "off") {
+        eprintln!("keymill: the Redis protocol is not part of this version yet; nothing listens on --resp");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(keymill_server::serve(config, file.is_some()));
+    // A blocking call that hangs must not keep a stopped server from ending.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    served
+}
+
+fn configure(args: &Serve, file: Option<&Path>) -> anyhow::Result<(Config, Vec<Setting>)> {
+    let mut layers = Layers::default();
+    if let Some(file) = file {
+        layers.file(file)?;
+    }
+    layers.environment(std::env::vars());
+    layers.flag("--data-dir", "data_dir", args.data_dir.as_deref());
+    layers.flag("--http", "listen.http", args.http.as_deref());
+    layers.flag("--resp", "listen.resp", args.resp.as_deref());
+    layers.flag("--ledger", "ledger.url", args.ledger.as_deref());
+    layers.flag("--node", "node", args.node.as_deref());
+    Ok(layers.finish()?)
+}
+
+fn print(settings: &[Setting], json: bool) {
+    if json {
+        let rows = settings.iter().map(|setting| {
+            serde_json::json!({
+                "setting": setting.name, "value": setting.value, "source": setting.source.to_string()
+            })
+        });
+        output::json(&rows.collect::<Vec<_>>());
+        return;
+    }
+    let mut table = output::Table::new(&["setting", "value", "from"]);
+    for Setting { name, value, source } in settings {
+        table.row([name.clone(), value.clone(), source.to_string()]);
+    }
+    table.print();
+}

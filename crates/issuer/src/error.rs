@@ -1,0 +1,44 @@
+//! Why keys could not be had.
+
+use keymill_ledger::LedgerError;
+
+/// Variants differ in what a caller does next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IssueError {
+    #[error("there is no keyspace of that name")]
+    KeyspaceNotFound,
+    #[error("the keyspace is retired and issues no more keys")]
+    Retired,
+    /// Create another keyspace: this one has spelled all it can.
+    #[error("every key of the keyspace has been issued")]
+    Exhausted,
+    /// Try again in a moment.
+    #[error("the stock is empty and the refill did not come in time")]
+    OutOfStock,
+    /// Try again in a moment.
+    #[error("the ledger cannot be reached and the stock is used up")]
+    LedgerUnavailable,
+    /// Wake an operator.
+    #[error("the ledger is halted: {0}")]
+    LedgerHalted(String),
+    #[error("this node is starting")]
+    Starting,
+    #[error("this node is stopping")]
+    Draining,
+    /// A bug, or a store that contradicts itself: look at the log.
+    #[error("an internal error; the server's log says more")]
+    Internal,
+}
+
+impl IssueError {
+    pub fn from_ledger(error: &LedgerError) -> Self {
+        match error {
+            LedgerError::Halted { reason } => Self::LedgerHalted(reason.clone()),
+            LedgerError::Exhausted { .. } => Self::Exhausted,
+            LedgerError::UnknownKeyspace { .. } => Self::KeyspaceNotFound,
+            LedgerError::Fenced { .. } => Self::Draining,
+            LedgerError::Unavailable { .. } | LedgerError::Overtaken { .. } => Self::LedgerUnavailable,
+            _ => Self::Internal,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A node's life: it registers, beats, burns when the ledger is halted, comes back once it is advanced,
+//! and gives back when it stops.
+
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use keymill_ledger::{KeyspaceReport, LedgerError, NodeReport, ops};
+use tokio::time::Instant;
+
+use crate::{
+    error::IssueError,
+    node::{CreateError, Node, NodeState, Wanted},
+};
+
+/// How often rates are measured.
+const OBSERVE_EVERY: Duration = Duration::from_millis(250);
+/// How often the audit is brought forward.
+const AUDIT_EVERY: Duration = Duration::from_secs(10);
+/// How long a stop waits for reserves that are under way, so that they can be given back too.
+const SETTLE_WAIT: Duration = Duration::from_millis(500);
+
+impl Node {
+    /// Burns everything in memory: the ledger may grant the same numbers to someone else.
+    async fn burn(&self, why: IssueError) {
+        let _editing = self.editing.lock().await;
+        let keyspaces = self.keyspaces.swap(Arc::default());
+        for served in keyspaces.values() {
+            served.close(why.clone(), self.now());
+        }
+    }
+
+    fn report(&self) -> NodeReport {
+        let keyspaces = self.all_known().into_iter().map(|served| {
+            let glance = served.glance();
+            KeyspaceReport { keyspace: served.name.clone(), stock: glance.stock, rate: glance.rate }
+        });
+        NodeReport {
+            version: self.settings.version.clone(),
+            address: self.settings.address.clone(),
+            keyspaces: keyspaces.collect(),
+        }
+    }
+
+    /// One attempt to become a serving node.
+    async fn join(self: &Arc<Self>) -> Result<(), CreateError> {
+        let registration = self.pen.register(self.report()).await?;
+        for Wanted { name, stated, tuning } in &self.settings.wanted {
+            self.establish(name, stated, tuning).await?;
+        }
+        self.reload(registration.changes).await?;
+        tracing::info!(
+            node = %self.name(), epoch = registration.epoch, ledger = %registration.ledger,
+            "node `{}` serves (start {})", self.name(), registration.epoch
+        );
+        self.failures.store(0, Ordering::Relaxed);
+        self.set_state(NodeState::Serving);
+        Ok(())
+    }
+
+    async fn beat(self: &Arc<Self>, audit: bool) -> Result<(), LedgerError> {
+        let served = self.all_known();
+        let now = self.now();
+        let progress = if audit {
+            served.iter().filter_map(|served| served.progress(now)).collect()
+        } else {
+            Vec::new()
+        };
+        let pulse = self.pen.heartbeat(self.report(), progress).await?;
+        if pulse.changes != self.changes.load(Ordering::Relaxed) {
+            self.reload(pulse.changes).await?;
+        }
+        Ok(())
+    }
+
+    /// No longer ready: new work is refused, what is on the shelf still goes out.
+    pub fn drain(&self) {
+        let was = self.state.borrow().clone();
+        if was == NodeState::Serving {
+            self.was_serving.store(true, Ordering::Relaxed);
+        }
+        self.set_state(NodeState::Draining);
+        self.nudge.notify_one();
+    }
+
+    /// Stops cleanly: no more keys, then what was not issued goes back, then the books are closed.
+    /// What the deadline leaves undone is burned.
+    pub async fn stop(self: &Arc<Self>, deadline: Duration) -> Stopped {
+        self.drain();
+        let mut stopped = Stopped::default();
+        if !self.was_serving.load(Ordering::Relaxed) || matches!(*self.state.borrow(), NodeState::Dead { .. })
+        {
+            self.burn(IssueError::Draining).await;
+            return stopped;
+        }
+        let until = Instant::now() + deadline;
+        let served = self.all_known();
+        let settled = Instant::now() + SETTLE_WAIT;
+        while served.iter().any(|served| served.is_refilling()) && Instant::now() < settled {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let now = self.now();
+        let mut leftovers: Vec<_> =
+            served.iter().map(|served| served.close(IssueError::Draining, now)).collect();
+        let progress = leftovers.iter_mut().filter_map(|left| left.progress.take()).collect();
+        let mut settlements = Vec::new();
+        for left in leftovers {
+            let offer = left.offer.filter(|_| Instant::now() < until);
+            let given = match offer {
+                Some(offer) => self.pen.give_back(&left.track, offer).await.ok(),
+                None => None,
+            };
+            let from = match given {
+                Some(ops::GivenBack::Taken { count, .. }) => {
+                    stopped.given_back += count;
+                    offer.map(|offer| offer.from)
+                }
+                _ => None,
+            };
+            let settlement = left.settle(from);
+            stopped.burned += settlement.unissued.iter().map(|block| block.count()).sum::<u64>();
+            settlements.push(settlement);
+        }
+        if let Err(error) = self.pen.stop(progress, settlements).await {
+            tracing::warn!(%error, "the ledger did not hear of this stop: {error}");
+        }
+        stopped
+    }
+}
+
+/// What became of the stock.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    pub given_back: u64,
+    pub burned: u64,
+}
+
+/// Registers, beats, and comes back after a halt. Ends with the node.
+pub(crate) async fn supervise(node: Weak<Node>) {
+    let mut audited = Instant::now();
+    loop {
+        let Some(node) = node.upgrade() else { return };
+        let state = node.state.borrow().clone();
+        let wait = match state {
+            NodeState::Dead { reason } => {
+                node.burn(IssueError::Draining).await;
+                tracing::debug!(reason, "the supervisor ends");
+                return;
+            }
+            NodeState::Draining => return,
+            NodeState::Serving => {
+                let audit = audited.elapsed() >= AUDIT_EVERY;
+                match node.beat(audit).await {
+                    Ok(()) => {
+                        if audit {
+                            audited = Instant::now();
+                        }
+                        node.settings.heartbeat
+                    }
+                    Err(error) => {
+                        node.note(&error, "heartbeat");
+                        node.pause()
+                    }
+                }
+            }
+            NodeState::Starting { .. } | NodeState::Halted { .. } => match try_to_join(&node).await {
+                Ok(()) => Duration::ZERO,
+                Err(wait) => wait,
+            },
+        };
+        let nudged = node.clone();
+        drop(node);
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = nudged.nudge.notified() => {}
+        }
+    }
+}
+
+async fn try_to_join(node: &Arc<Node>) -> Result<(), Duration> {
+    let state = node.state.borrow().clone();
+    if let NodeState::Halted { reason } = state {
+        node.burn(IssueError::LedgerHalted(reason)).await;
+    }
+    let error = match node.join().await {
+        Ok(()) => return Ok(()),
+        Err(CreateError::Ledger(error)) => error,
+        Err(unwanted) => {
+            node.set_state(NodeState::Dead { reason: unwanted.to_string() });
+            return Err(Duration::ZERO);
+        }
+    };
+    match &error {
+        LedgerError::Halted { reason } => {
+            node.burn(IssueError::LedgerHalted(reason.clone())).await;
+            node.set_state(NodeState::Halted { reason: reason.clone() });
+            match node.pen.report_witness().await {
+                Ok(()) | Err(LedgerError::NotHalted) => {}
+                Err(error) => tracing::warn!(%error, "the witness could not be reported: {error}"),
+            }
+            Err(node.settings.heartbeat.min(Duration::from_secs(1)))
+        }
+        transient if transient.is_transient() => {
+            node.note(transient, "register");
+            node.set_state(NodeState::Starting { why: Some(transient.to_string()) });
+            Err(node.pause())
+        }
+        fatal => {
+            node.set_state(NodeState::Dead { reason: fatal.to_string() });
+            Err(Duration::ZERO)
+        }
+    }
+}
+
+/// Measures rates, for as long as the node lives.
+pub(crate) async fn observe(node: Weak<Node>) {
+    let mut ticks = tokio::time::interval(OBSERVE_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut last = Instant::now();
+    loop {
+        ticks.tick().await;
+        let Some(node) = node.upgrade() else { return };
+        let seconds = last.elapsed().as_secs_f64();
+        last = Instant::now();
+        for served in node.all_known() {
+            served.observe(seconds);
+        }
+    }
+}

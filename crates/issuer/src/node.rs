@@ -1,0 +1,492 @@
+//! A node: one process on a ledger, the keyspaces it serves and how it fares.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use keymill_id::{Definition, KeyspaceName, Mint, Number, ROUTE_WORDS, Secret, Stated};
+use keymill_ledger::{
+    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, Timestamp, Track,
+    ops::{self, CreateKeyspace, Reserved, Withheld},
+};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use crate::{
+    clock::Clock,
+    error::IssueError,
+    lifecycle,
+    pen::Pen,
+    refill,
+    served::{Hopper, Served},
+    tuning::Tuning,
+    witness::Witness,
+};
+
+/// How long an unknown name stays unknown without asking the ledger again.
+const MISS_FOR: Duration = Duration::from_secs(1);
+/// Unknown names remembered at a time.
+const MISSES_MAX: usize = 10_000;
+
+/// What a node needs to run.
+#[derive(Debug)]
+pub struct NodeSettings {
+    pub name: NodeName,
+    pub region: Option<u16>,
+    /// How often the node writes its heartbeat.
+    pub heartbeat: Duration,
+    /// How long one write may take.
+    pub timeout: Duration,
+    /// `limits.keyspaces`
+    pub keyspaces_max: u64,
+    /// What this node's config says of keyspaces' tuning; it wins over the ledger's.
+    pub tuning: HashMap<KeyspaceName, Tuning>,
+    /// Created if absent before the node serves; defined otherwise in the ledger, the node must not start.
+    pub wanted: Vec<Wanted>,
+    /// What heartbeats say of this node.
+    pub version: String,
+    pub address: String,
+    /// Lanes of an unordered keyspace's shelf: one per core.
+    pub lanes: usize,
+}
+
+/// A keyspace that ought to exist.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub name: KeyspaceName,
+    pub stated: Stated,
+    pub tuning: Tuning,
+}
+
+/// How a node fares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeState {
+    /// Not registered yet; `why` once the ledger could not be reached.
+    Starting {
+        why: Option<String>,
+    },
+    Serving,
+    Halted {
+        reason: String,
+    },
+    Draining,
+    /// It must not go on: fenced, or its disk failed.
+    Dead {
+        reason: String,
+    },
+}
+
+/// Why a keyspace could not be created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error(transparent)]
+    Definition(#[from] keymill_id::DefinitionError),
+    #[error("keyspace `{name}` is defined otherwise in the ledger: {}", spell(conflicts))]
+    Conflict { name: KeyspaceName, conflicts: Vec<keymill_id::Conflict> },
+    #[error("{message}")]
+    Tuning { field: &'static str, message: String },
+    #[error("keyspace `{name}` is retired, and a retired name is never used again")]
+    Retired { name: KeyspaceName },
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Node(#[from] IssueError),
+}
+
+fn spell(conflicts: &[keymill_id::Conflict]) -> String {
+    let spelled = conflicts
+        .iter()
+        .map(|conflict| format!("{} is {} there, {} here", conflict.field, conflict.stored, conflict.stated));
+    spelled.collect::<Vec<_>>().join("; ")
+}
+
+/// Retired ones are in it too, closed.
+pub(crate) type Keyspaces = HashMap<KeyspaceName, Arc<Served>>;
+
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) pen: Pen,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: NodeSettings,
+    pub(crate) state: watch::Sender<NodeState>,
+    pub(crate) keyspaces: ArcSwap<Keyspaces>,
+    /// Held while the map of keyspaces is changed.
+    pub(crate) editing: tokio::sync::Mutex<()>,
+    misses: Mutex<HashMap<KeyspaceName, Instant>>,
+    hopper: Hopper,
+    /// Wakes the supervisor out of its heartbeat's pause.
+    pub(crate) nudge: Notify,
+    pub(crate) failures: AtomicU32,
+    /// The ledger's `changes` when the keyspaces were last read.
+    pub(crate) changes: AtomicU64,
+    /// It served when it was told to stop, so there is something to give back.
+    pub(crate) was_serving: AtomicBool,
+    reserves: ReserveTimes,
+}
+
+/// What the ledger costs us.
+#[derive(Debug, Default)]
+pub struct ReserveTimes {
+    pub count: AtomicU64,
+    pub nanos: AtomicU64,
+    pub failed: AtomicU64,
+}
+
+impl Node {
+    /// Starts a node; it registers in the background and says in [`state`](Self::state) how that went.
+    pub fn start(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        witness: Witness,
+        settings: NodeSettings,
+    ) -> std::io::Result<Arc<Self>> {
+        let (hopper, milling) = mpsc::channel();
+        let node = Arc::new(Self {
+            pen: Pen::new(
+                ledger,
+                clock.clone(),
+                settings.name.clone(),
+                settings.region,
+                settings.timeout,
+                witness,
+            ),
+            clock,
+            settings,
+            state: watch::channel(NodeState::Starting { why: None }).0,
+            keyspaces: ArcSwap::default(),
+            editing: tokio::sync::Mutex::default(),
+            misses: Mutex::default(),
+            hopper,
+            nudge: Notify::new(),
+            failures: AtomicU32::new(0),
+            changes: AtomicU64::new(0),
+            was_serving: AtomicBool::new(false),
+            reserves: ReserveTimes::default(),
+        });
+        let runtime = tokio::runtime::Handle::current();
+        refill::start_mill(milling, Arc::downgrade(&node), runtime)?;
+        tokio::spawn(lifecycle::supervise(Arc::downgrade(&node)));
+        tokio::spawn(lifecycle::observe(Arc::downgrade(&node)));
+        Ok(node)
+    }
+
+    pub fn name(&self) -> &NodeName {
+        self.pen.node()
+    }
+
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        self.pen.ledger()
+    }
+
+    pub fn pen(&self) -> &Pen {
+        &self.pen
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.wall()
+    }
+
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.state.subscribe()
+    }
+
+    /// Whether the last ledger write that was tried succeeded.
+    pub fn ledger_answers(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) == 0
+    }
+
+    /// Looks at the ledger now instead of at the next heartbeat.
+    pub fn look_again(&self) {
+        self.nudge.notify_one();
+    }
+
+    pub fn reserve_times(&self) -> &ReserveTimes {
+        &self.reserves
+    }
+
+    /// The keyspace of that name, if this node knows it already: the path of a take.
+    #[inline]
+    pub fn known(&self, name: &str) -> Option<Arc<Served>> {
+        self.keyspaces.load().get(name).cloned()
+    }
+
+    /// The keyspace of that name; one that another node created costs one look in the ledger.
+    pub async fn keyspace(self: &Arc<Self>, name: &str) -> Result<Arc<Served>, IssueError> {
+        if let Some(served) = self.known(name) {
+            return Ok(served);
+        }
+        self.refuse_unless_serving()?;
+        let Ok(name) = KeyspaceName::parse(name) else { return Err(IssueError::KeyspaceNotFound) };
+        if self.misses.lock().expect(UNBROKEN).get(&name).is_some_and(|until| Instant::now() < *until) {
+            return Err(IssueError::KeyspaceNotFound);
+        }
+        let found = self.ledger().keyspace(ops::Keyspace { name: name.clone() }).await;
+        match found.map_err(|error| IssueError::from_ledger(&error))? {
+            Some(row) => {
+                self.admit(&row).await?;
+                self.known(name.as_str()).ok_or(IssueError::KeyspaceNotFound)
+            }
+            None => {
+                let mut misses = self.misses.lock().expect(UNBROKEN);
+                if misses.len() >= MISSES_MAX {
+                    misses.clear();
+                }
+                misses.insert(name, Instant::now() + MISS_FOR);
+                Err(IssueError::KeyspaceNotFound)
+            }
+        }
+    }
+
+    /// Every keyspace this node knows, retired ones too.
+    pub fn all_known(&self) -> Vec<Arc<Served>> {
+        self.keyspaces.load().values().cloned().collect()
+    }
+
+    pub fn refuse_unless_serving(&self) -> Result<(), IssueError> {
+        match &*self.state.borrow() {
+            NodeState::Serving => Ok(()),
+            NodeState::Starting { .. } => Err(IssueError::Starting),
+            NodeState::Halted { reason } => Err(IssueError::LedgerHalted(reason.clone())),
+            NodeState::Draining | NodeState::Dead { .. } => Err(IssueError::Draining),
+        }
+    }
+
+    /// Creates a keyspace, or finds that it exists as stated. Says whether it was created.
+    pub async fn create_keyspace(
+        self: &Arc<Self>,
+        name: &KeyspaceName,
+        stated: &Stated,
+        tuning: &Tuning,
+    ) -> Result<(KeyspaceRow, bool), CreateError> {
+        self.refuse_unless_serving()?;
+        let (row, created) = self.establish(name, stated, tuning).await?;
+        self.misses.lock().expect(UNBROKEN).remove(name);
+        self.admit(&row).await?;
+        Ok((row, created))
+    }
+
+    /// Writes a keyspace into the ledger, or finds that it stands there as stated.
+    pub(crate) async fn establish(
+        &self,
+        name: &KeyspaceName,
+        stated: &Stated,
+        tuning: &Tuning,
+    ) -> Result<(KeyspaceRow, bool), CreateError> {
+        if let Some((field, message)) = tuning.contradiction() {
+            return Err(CreateError::Tuning { field, message });
+        }
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|_| IssueError::Internal)?;
+        let definition = Definition::resolve(stated, Secret::from_bytes(secret))?;
+        let withheld = if definition.root() { routes(&Mint::compile(&definition)) } else { Vec::new() };
+        let serde_json::Value::Object(tuning) = serde_json::to_value(tuning).expect("tuning is plain data")
+        else {
+            unreachable!("a struct is an object")
+        };
+        let created = self
+            .pen
+            .create_keyspace(|stamp| CreateKeyspace {
+                stamp,
+                name: name.clone(),
+                definition: definition.to_stored_json(),
+                fingerprint: definition.fingerprint(),
+                tuning,
+                root: definition.root(),
+                withheld,
+                limit: self.settings.keyspaces_max,
+            })
+            .await
+            .inspect_err(|error| self.note(error, "create"))?;
+        // What counts is what the ledger holds, whoever wrote it.
+        let kept = Definition::from_stored_json(&created.row.definition)?;
+        let conflicts = kept.conflicts(stated);
+        if !conflicts.is_empty() {
+            return Err(CreateError::Conflict { name: name.clone(), conflicts });
+        }
+        if created.row.retired {
+            return Err(CreateError::Retired { name: name.clone() });
+        }
+        Ok((created.row, created.created))
+    }
+
+    /// Changes a keyspace's tuning in the ledger, and here at once.
+    pub async fn tune_keyspace(
+        self: &Arc<Self>,
+        name: &KeyspaceName,
+        tuning: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<KeyspaceRow, LedgerError> {
+        let row = self.pen.tune_keyspace(name, tuning).await.inspect_err(|error| self.note(error, "tune"))?;
+        let _ = self.admit(&row).await;
+        Ok(row)
+    }
+
+    /// Makes holes in a keyspace, so that its pool never issues these numbers. Grants nothing.
+    pub async fn withhold(
+        &self,
+        served: &Served,
+        numbers: Vec<Number>,
+        kind: HoleKind,
+    ) -> Result<Vec<Withheld>, LedgerError> {
+        let withheld = self.pen.withhold(&served.track, numbers, kind).await;
+        let ops::Withholding { outcomes, before, after } =
+            withheld.inspect_err(|error| self.note(error, "withhold"))?;
+        served.revised(before, after);
+        Ok(outcomes)
+    }
+
+    /// Retires a keyspace, for ever.
+    pub async fn retire_keyspace(self: &Arc<Self>, name: &KeyspaceName) -> Result<KeyspaceRow, LedgerError> {
+        let row = self.pen.retire_keyspace(name).await.inspect_err(|error| self.note(error, "retire"))?;
+        let _ = self.admit(&row).await;
+        Ok(row)
+    }
+
+    /// Begins to serve what the ledger says, or stops to: one entry of the map changes.
+    async fn admit(self: &Arc<Self>, row: &KeyspaceRow) -> Result<(), IssueError> {
+        let _editing = self.editing.lock().await;
+        let mut keyspaces = Keyspaces::clone(&self.keyspaces.load());
+        self.refuse_unless_serving()?;
+        self.enter(&mut keyspaces, row)?;
+        self.keyspaces.store(Arc::new(keyspaces));
+        Ok(())
+    }
+
+    fn enter(self: &Arc<Self>, keyspaces: &mut Keyspaces, row: &KeyspaceRow) -> Result<(), IssueError> {
+        let tuned = self.tuned(row);
+        if let Some(served) = keyspaces.get(&row.name) {
+            served.tune(tuned);
+            if row.retired {
+                served.retire(self.now());
+            }
+            return Ok(());
+        }
+        let definition = Definition::from_stored_json(&row.definition).map_err(|error| {
+            tracing::error!(keyspace = %row.name, %error, "keyspace `{}` cannot be read: {error}", row.name);
+            IssueError::Internal
+        })?;
+        if definition.fingerprint() != row.fingerprint {
+            tracing::error!(keyspace = %row.name, "keyspace `{}` does not match its fingerprint", row.name);
+            return Err(IssueError::Internal);
+        }
+        let served = Arc::new(Served::new(row, definition, tuned, self.settings.lanes, self.hopper.clone()));
+        if row.retired {
+            served.retire(self.now());
+        } else {
+            // Warm before the first caller comes.
+            served.ask_for_milling();
+        }
+        keyspaces.insert(row.name.clone(), served);
+        Ok(())
+    }
+
+    fn tuned(&self, row: &KeyspaceRow) -> crate::tuning::Tuned {
+        let ledger = serde_json::from_value(row.tuning.clone().into()).unwrap_or_else(|error| {
+            tracing::warn!(keyspace = %row.name, %error, "tuning in the ledger cannot be read; defaults are used");
+            Tuning::default()
+        });
+        self.settings.tuning.get(&row.name).unwrap_or(&Tuning::default()).over(&ledger)
+    }
+
+    /// Reads all keyspaces from the ledger and serves what is new.
+    pub(crate) async fn reload(self: &Arc<Self>, changes: u64) -> Result<(), LedgerError> {
+        let rows = self.ledger().keyspaces().await?;
+        let _editing = self.editing.lock().await;
+        let mut keyspaces = Keyspaces::clone(&self.keyspaces.load());
+        for row in &rows {
+            // One that cannot be read was logged, and must not keep the others from being served.
+            let _ = self.enter(&mut keyspaces, row);
+        }
+        self.keyspaces.store(Arc::new(keyspaces));
+        self.changes.store(changes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) async fn reserve(
+        &self,
+        track: &Track,
+        at_least: Number,
+        count: std::num::NonZeroU64,
+        ceiling: Number,
+    ) -> Result<Reserved, LedgerError> {
+        let begun = self.clock.elapsed();
+        let reserved = self.pen.reserve(track, at_least, count, ceiling).await;
+        let nanos = self.clock.elapsed().saturating_sub(begun).as_nanos();
+        self.reserves.count.fetch_add(1, Ordering::Relaxed);
+        self.reserves.nanos.fetch_add(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+        match &reserved {
+            Ok(_) => self.failures.store(0, Ordering::Relaxed),
+            Err(_) => {
+                self.reserves.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        reserved
+    }
+
+    /// Draws the consequence of a failed write.
+    pub(crate) fn note(&self, error: &LedgerError, doing: &'static str) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed);
+        match error {
+            LedgerError::Halted { reason } => {
+                self.set_state(NodeState::Halted { reason: reason.clone() });
+                self.nudge.notify_one();
+            }
+            LedgerError::Fenced { .. } | LedgerError::Broken { .. } => {
+                self.set_state(NodeState::Dead { reason: error.to_string() });
+                self.nudge.notify_one();
+            }
+            LedgerError::Corrupt { .. } => tracing::error!(doing, %error, "{error}"),
+            // Once, not at every retry.
+            _ if error.is_transient() && failures == 0 => tracing::warn!(doing, %error, "{error}; retrying"),
+            _ => {}
+        }
+    }
+
+    /// How long to wait before the ledger is asked again.
+    pub(crate) fn pause(&self) -> Duration {
+        let mut random = [0; 4];
+        // Without entropy the pause is merely less random.
+        let _ = getrandom::fill(&mut random);
+        refill::pause_after(self.failures.load(Ordering::Relaxed), u32::from_ne_bytes(random))
+    }
+
+    /// Death is final, and a stop is not undone by a late heartbeat.
+    pub(crate) fn set_state(&self, to: NodeState) {
+        let changed = self.state.send_if_modified(|state| {
+            let stays = match (&*state, &to) {
+                (NodeState::Dead { .. }, _) => true,
+                (NodeState::Draining, NodeState::Dead { .. }) => false,
+                (NodeState::Draining, _) => true,
+                (now, to) => now == to,
+            };
+            if !stays {
+                *state = to.clone();
+            }
+            !stays
+        });
+        if changed {
+            match &to {
+                NodeState::Halted { reason } => {
+                    tracing::error!(reason, "the ledger is halted: {reason}; see `keymill ledger show`");
+                }
+                NodeState::Dead { reason } => tracing::error!(reason, "this node must stop: {reason}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Route words that a pool could spell, as numbers.
+fn routes(mint: &Mint) -> Vec<Number> {
+    ROUTE_WORDS.iter().filter_map(|word| mint.number_of(word)).collect()
+}
+
+const UNBROKEN: &str = "nothing panics while it holds this";

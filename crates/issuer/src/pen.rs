@@ -1,0 +1,261 @@
+//! The node's one pen: every write in the ledger goes through it, one at a time, with its beat.
+//!
+//! Whatever a write grants is in the witness, on the disk, before this file returns it. A write whose
+//! outcome nobody knows is over: its numbers are burned, and the next write takes the next beat.
+
+use std::{
+    future::Future,
+    num::NonZeroU64,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use keymill_id::{KeyspaceName, Number};
+use keymill_ledger::{
+    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, Track,
+    ops::{
+        CreateKeyspace, CreatedKeyspace, GiveBack, GivenBack, Heartbeat, Progress, Pulse, Register,
+        Registration, ReportWitness, Reserve, Reserved, RetireKeyspace, Settlement, Stamp, Stop,
+        TuneKeyspace, Withheld, Withhold, Withholding,
+    },
+};
+
+use crate::{
+    clock::Clock,
+    stock::Offer,
+    witness::{Memory, Witness, WitnessError},
+};
+
+#[derive(Debug)]
+pub struct Pen {
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    node: NodeName,
+    region: Option<u16>,
+    /// How long a write may take before its outcome counts as unknown.
+    timeout: Duration,
+    beats: tokio::sync::Mutex<Beats>,
+    witness: Arc<Mutex<Witness>>,
+}
+
+/// Where this process is in its count of writes.
+#[derive(Debug, Default)]
+struct Beats {
+    epoch: u64,
+    acked: u64,
+    sent: u64,
+}
+
+impl From<WitnessError> for LedgerError {
+    fn from(error: WitnessError) -> Self {
+        match error {
+            WitnessError::Write { .. } => {
+                Self::Unavailable { store: "witness", operation: "append", source: error.into() }
+            }
+            _ => Self::Broken { store: "witness", detail: error.to_string() },
+        }
+    }
+}
+
+impl Pen {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        node: NodeName,
+        region: Option<u16>,
+        timeout: Duration,
+        witness: Witness,
+    ) -> Self {
+        let witness = Arc::new(Mutex::new(witness));
+        Self { ledger, clock, node, region, timeout, beats: tokio::sync::Mutex::default(), witness }
+    }
+
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.ledger
+    }
+
+    /// Starts a life: shows the ledger what we remember, and fences our older self.
+    pub async fn register(&self, report: NodeReport) -> Result<Registration, LedgerError> {
+        let mut beats = self.beats.lock().await;
+        let remembered = self.memory().remembered();
+        let op = Register {
+            node: self.node.clone(),
+            remembered,
+            region: self.region,
+            report,
+            at: self.clock.wall(),
+        };
+        let registration = self.within("register", self.ledger.register(op)).await?;
+        *beats = Beats { epoch: registration.epoch, acked: registration.beat, sent: registration.beat };
+        let (node, known) = (self.node.clone(), registration.clone());
+        self.remember(move |witness| witness.registered(&node, &known)).await?;
+        Ok(registration)
+    }
+
+    /// Writes what we remember into a halted ledger, if we remember this ledger at all.
+    pub async fn report_witness(&self) -> Result<(), LedgerError> {
+        let memory = self.memory();
+        if memory.ledger.is_none() {
+            return Ok(());
+        }
+        let op = ReportWitness { node: self.node.clone(), witness: memory.to_row() };
+        self.within("report_witness", self.ledger.report_witness(op)).await
+    }
+
+    pub async fn reserve(
+        &self,
+        track: &Track,
+        at_least: Number,
+        count: NonZeroU64,
+        ceiling: Number,
+    ) -> Result<Reserved, LedgerError> {
+        let witnessed = self.witness.lock().expect(UNBROKEN).end(track);
+        let op = |stamp| Reserve { stamp, track: track.clone(), at_least, count, ceiling, witnessed };
+        let (reserved, beat) = self.write("reserve", |stamp| self.ledger.reserve(op(stamp))).await?;
+        // The same fact, seen a second time: the ledger cannot have granted what we had before.
+        if reserved.block.start() < witnessed {
+            let detail = format!("it granted {} on `{track}`, below our {witnessed}", reserved.block);
+            return Err(LedgerError::Corrupt { store: self.ledger.store(), detail });
+        }
+        let (track, end) = (track.clone(), reserved.block.end());
+        self.remember(move |witness| witness.granted(&track, end, beat)).await?;
+        Ok(reserved)
+    }
+
+    /// Gives numbers back. From here on they are dead to us, whatever the answer.
+    pub async fn give_back(&self, track: &Track, offer: Offer) -> Result<GivenBack, LedgerError> {
+        let Offer { from, revision } = offer;
+        // Lowered first: a crash after the give-back must not look like a ledger that went back.
+        let lowered = track.clone();
+        self.remember(move |witness| witness.granted(&lowered, from, 0)).await?;
+        let op = |stamp| GiveBack { stamp, track: track.clone(), from, revision };
+        let (given, _) = self.write("give_back", |stamp| self.ledger.give_back(op(stamp))).await?;
+        Ok(given)
+    }
+
+    pub async fn withhold(
+        &self,
+        track: &Track,
+        numbers: Vec<Number>,
+        kind: HoleKind,
+    ) -> Result<Withholding, LedgerError> {
+        let op = |stamp| Withhold { stamp, track: track.clone(), numbers: numbers.clone(), kind };
+        let (withholding, beat) = self.write("withhold", |stamp| self.ledger.withhold(op(stamp))).await?;
+        let track = track.clone();
+        let made: Vec<Number> = numbers
+            .into_iter()
+            .zip(&withholding.outcomes)
+            .filter(|(_, outcome)| **outcome == Withheld::Made)
+            .map(|(number, _)| number)
+            .collect();
+        self.remember(move |witness| witness.withheld(&track, made.into_iter(), kind, beat)).await?;
+        Ok(withholding)
+    }
+
+    /// `op` makes the operation once its stamp is known.
+    pub async fn create_keyspace(
+        &self,
+        op: impl FnOnce(Stamp) -> CreateKeyspace,
+    ) -> Result<CreatedKeyspace, LedgerError> {
+        let (created, beat) =
+            self.write("create_keyspace", |stamp| self.ledger.create_keyspace(op(stamp))).await?;
+        self.remember(move |witness| witness.acknowledged(beat)).await?;
+        Ok(created)
+    }
+
+    pub async fn tune_keyspace(
+        &self,
+        name: &KeyspaceName,
+        tuning: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<KeyspaceRow, LedgerError> {
+        let op = |stamp| TuneKeyspace { stamp, name: name.clone(), tuning };
+        Ok(self.write("tune_keyspace", |stamp| self.ledger.tune_keyspace(op(stamp))).await?.0)
+    }
+
+    pub async fn retire_keyspace(&self, name: &KeyspaceName) -> Result<KeyspaceRow, LedgerError> {
+        let op = |stamp| RetireKeyspace { stamp, name: name.clone() };
+        Ok(self.write("retire_keyspace", |stamp| self.ledger.retire_keyspace(op(stamp))).await?.0)
+    }
+
+    /// Not written into the witness: it grants nothing, so forgetting it loses nothing.
+    pub async fn heartbeat(&self, report: NodeReport, progress: Vec<Progress>) -> Result<Pulse, LedgerError> {
+        let op = |stamp| Heartbeat { stamp, report, progress };
+        Ok(self.write("heartbeat", |stamp| self.ledger.heartbeat(op(stamp))).await?.0)
+    }
+
+    pub async fn stop(
+        &self,
+        progress: Vec<Progress>,
+        settlements: Vec<Settlement>,
+    ) -> Result<(), LedgerError> {
+        let op = |stamp| Stop { stamp, progress, settlements };
+        self.write("stop", |stamp| self.ledger.stop(op(stamp))).await.map(|((), _)| ())
+    }
+
+    pub async fn epoch(&self) -> u64 {
+        self.beats.lock().await.epoch
+    }
+
+    /// One write: stamped, timed, counted. Returns the beat it was acknowledged under.
+    async fn write<A, F>(
+        &self,
+        operation: &'static str,
+        send: impl FnOnce(Stamp) -> F,
+    ) -> Result<(A, u64), LedgerError>
+    where
+        F: Future<Output = Result<A, LedgerError>>,
+    {
+        let mut beats = self.beats.lock().await;
+        // Counted before it is sent: if this future is dropped, the beat is gone and never sent again.
+        beats.sent += 1;
+        let next = beats.sent;
+        let stamp = Stamp {
+            node: self.node.clone(),
+            epoch: beats.epoch,
+            acked: beats.acked,
+            next,
+            at: self.clock.wall(),
+        };
+        let answer = self.within(operation, send(stamp)).await?;
+        beats.acked = next;
+        Ok((answer, next))
+    }
+
+    async fn within<A>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<A, LedgerError>>,
+    ) -> Result<A, LedgerError> {
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(answer) => answer,
+            Err(elapsed) => Err(LedgerError::Unavailable {
+                store: self.ledger.store(),
+                operation,
+                source: elapsed.into(),
+            }),
+        }
+    }
+
+    /// Changes the witness off the runtime's threads, because it waits for the disk.
+    async fn remember(
+        &self,
+        change: impl FnOnce(&mut Witness) -> Result<(), WitnessError> + Send + 'static,
+    ) -> Result<(), LedgerError> {
+        let witness = self.witness.clone();
+        let changed = tokio::task::spawn_blocking(move || change(&mut witness.lock().expect(UNBROKEN)));
+        let changed = changed
+            .await
+            .map_err(|error| LedgerError::Broken { store: "witness", detail: error.to_string() })?;
+        Ok(changed?)
+    }
+
+    fn memory(&self) -> Memory {
+        self.witness.lock().expect(UNBROKEN).memory().clone()
+    }
+}
+
+const UNBROKEN: &str = "nothing panics while it holds the witness";

@@ -1,0 +1,45 @@
+//! The first thing a person sees: where it listens, what there is, what to try.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use keymill_issuer::Node;
+
+use crate::config::Config;
+
+/// Keyspaces listed by name; more are only counted.
+const SHOWN_MAX: usize = 8;
+
+pub(crate) fn print(node: &Arc<Node>, config: &Config, address: SocketAddr) {
+    let mut known: Vec<_> = node.all_known().into_iter().filter(|served| !served.is_retired()).collect();
+    known.sort_by(|a, b| a.name.cmp(&b.name));
+    let ledger = node.ledger();
+    let mut lines = vec![
+        format!("Keymill {} serves as node {}", crate::VERSION, node.name()),
+        format!("  HTTP       http://{address}   (API: http://{address}/docs)"),
+        format!("  ledger     {} in {} ({})", ledger.store(), config.data_dir.display(), ledger.grade()),
+    ];
+    for served in known.iter().take(SHOWN_MAX) {
+        lines.push(format!("  keyspace   {:<10} {}", served.name.as_str(), describe(&served.definition)));
+    }
+    if known.len() > SHOWN_MAX {
+        lines.push(format!("  and {} more: keymill keyspace list", known.len() - SHOWN_MAX));
+    }
+    match known.first() {
+        Some(served) => lines
+            .push(format!("  try        curl -X POST http://{address}/v1/keyspaces/{}/keys", served.name)),
+        None => lines.push("  try        keymill keyspace create links --scheme pool".to_owned()),
+    }
+    println!("{}", lines.join("\n"));
+}
+
+fn describe(definition: &keymill_id::Definition) -> String {
+    use keymill_id::Definition;
+    match definition {
+        Definition::Pool(pool) => {
+            format!("{} keys of {} {} symbols", pool.order(), pool.length(), pool.alphabet())
+        }
+        Definition::Sequence(sequence) => {
+            format!("tickets {}, {}, …", sequence.offset(), sequence.offset() + sequence.step())
+        }
+    }
+}

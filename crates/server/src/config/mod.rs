@@ -1,0 +1,240 @@
+//! What can be set, its defaults, and which values contradict each other.
+//!
+//! `config/keymill.toml` shows every key at its default with the trade-off; a test keeps the two equal.
+
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf};
+
+use keymill_api::KeyspaceSpec;
+use keymill_id::KeyspaceName;
+use keymill_issuer::{
+    quantity::{Size, Span},
+    tuning::Tuning,
+};
+use serde::{Deserialize, Serialize};
+
+mod layers;
+
+pub use layers::{ConfigError, Layers, Setting, Source};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub node: String,
+    pub data_dir: PathBuf,
+    pub listen: Listen,
+    pub ledger: LedgerConfig,
+    pub log: Log,
+    pub limits: Limits,
+    #[serde(default)]
+    pub keyspaces: toml::Table,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    pub http: String,
+    pub resp: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LedgerConfig {
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<u16>,
+    pub heartbeat: Span,
+    pub timeout: Span,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Auto,
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub count_max: u32,
+    pub stream_count_max: u32,
+    pub body_bytes: Size,
+    pub take_timeout: Span,
+    pub request_timeout: Span,
+    pub drain_timeout: Span,
+    pub connections: usize,
+    pub keyspaces: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            node: String::new(),
+            data_dir: "./keymill-data".into(),
+            listen: Listen { http: "127.0.0.1:7070".to_owned(), resp: "127.0.0.1:7071".to_owned() },
+            ledger: LedgerConfig {
+                url: String::new(),
+                region: None,
+                heartbeat: Span(2_000),
+                timeout: Span(2_000),
+            },
+            log: Log { level: "info".to_owned(), format: LogFormat::Auto },
+            limits: Limits {
+                count_max: 10_000,
+                stream_count_max: 1_000_000,
+                body_bytes: Size(64 << 10),
+                take_timeout: Span(2_000),
+                request_timeout: Span(10_000),
+                drain_timeout: Span(10_000),
+                connections: 20_000,
+                keyspaces: 10_000,
+            },
+            keyspaces: toml::Table::new(),
+        }
+    }
+}
+
+/// Where the ledger is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LedgerUrl {
+    Sqlite(PathBuf),
+}
+
+impl Config {
+    /// Checks how settings relate, before anything is opened.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |setting: &str, problem: String| {
+            Err(ConfigError::Contradiction { setting: setting.to_owned(), problem })
+        };
+        let Limits { count_max, stream_count_max, .. } = self.limits;
+        if count_max == 0 {
+            return wrong("limits.count_max", "must be at least 1".to_owned());
+        }
+        if count_max > stream_count_max {
+            let problem = format!("is {count_max}, above limits.stream_count_max ({stream_count_max})");
+            return wrong("limits.count_max", problem);
+        }
+        for (setting, span) in [
+            ("ledger.heartbeat", self.ledger.heartbeat),
+            ("ledger.timeout", self.ledger.timeout),
+            ("limits.take_timeout", self.limits.take_timeout),
+            ("limits.request_timeout", self.limits.request_timeout),
+        ] {
+            if span.0 == 0 {
+                return wrong(setting, "must be longer than 0".to_owned());
+            }
+        }
+        if self.limits.connections == 0 {
+            return wrong("limits.connections", "must be at least 1".to_owned());
+        }
+        self.http()?;
+        self.ledger_url()?;
+        self.keyspace_specs().map(drop)
+    }
+
+    pub fn http(&self) -> Result<SocketAddr, ConfigError> {
+        self.listen.http.parse().map_err(|_| ConfigError::Contradiction {
+            setting: "listen.http".to_owned(),
+            problem: format!("is `{}`, which is not ADDRESS:PORT, such as 127.0.0.1:7070", self.listen.http),
+        })
+    }
+
+    pub fn ledger_url(&self) -> Result<LedgerUrl, ConfigError> {
+        let wrong =
+            |problem: String| ConfigError::Contradiction { setting: "ledger.url".to_owned(), problem };
+        if self.ledger.url.is_empty() {
+            return Ok(LedgerUrl::Sqlite(self.data_dir.join("keymill.db")));
+        }
+        match self.ledger.url.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => Ok(LedgerUrl::Sqlite(path.into())),
+            Some(("memory", _)) => {
+                Err(wrong("is `memory:`, which forgets at every restart and would repeat keys".to_owned()))
+            }
+            Some((
+                scheme @ ("postgres" | "postgresql" | "mysql" | "redis" | "rediss" | "etcd" | "zookeeper"),
+                _,
+            )) => {
+                Err(wrong(format!("names {scheme}, which is not part of this version yet; use sqlite:PATH")))
+            }
+            _ => Err(wrong("is not a ledger URL; use sqlite:PATH".to_owned())),
+        }
+    }
+
+    /// The keyspaces this file wants to exist.
+    pub fn keyspace_specs(&self) -> Result<Vec<KeyspaceSpec>, ConfigError> {
+        let spec = |(name, fields): (&String, &toml::Value)| {
+            let wrong = |problem: String| ConfigError::Contradiction {
+                setting: format!("keyspaces.{}", name.escape_debug()),
+                problem,
+            };
+            let fields = match serde_json::to_value(fields) {
+                Ok(serde_json::Value::Object(fields)) => fields,
+                _ => return Err(wrong("is not a table; write [keyspaces.NAME]".to_owned())),
+            };
+            KeyspaceSpec::from_fields(name, fields).map_err(|refusal| wrong(refusal.detail))
+        };
+        self.keyspaces.iter().map(spec).collect()
+    }
+
+    /// What this node's file says of tuning; it wins over the ledger's.
+    pub fn tuning(&self) -> Result<HashMap<KeyspaceName, Tuning>, ConfigError> {
+        Ok(self.keyspace_specs()?.into_iter().map(|spec| (spec.name, spec.tuning)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOWN: &str = include_str!("../../../../config/keymill.toml");
+
+    #[test]
+    fn the_shown_config_equals_the_defaults() {
+        let shown: Config = toml::from_str(SHOWN).unwrap();
+        assert_eq!(shown, Config::default());
+    }
+
+    #[test]
+    fn the_shown_config_shows_every_key() {
+        let defaults = toml::Table::try_from(Config::default()).unwrap();
+        for (section, value) in &defaults {
+            let toml::Value::Table(keys) = value else {
+                assert!(SHOWN.contains(&format!("\n{section} = ")), "{section}");
+                continue;
+            };
+            for key in keys.keys() {
+                let written = toml::from_str::<toml::Table>(SHOWN).unwrap();
+                assert!(written[section].get(key).is_some(), "{section}.{key} is not shown");
+            }
+        }
+        assert!(SHOWN.contains("# region = "), "what is unset by default is shown as a comment");
+    }
+
+    #[test]
+    fn contradictions_name_both_values() {
+        let mut config = Config::default();
+        config.limits.count_max = 5;
+        config.limits.stream_count_max = 4;
+        let message = config.check().unwrap_err().to_string();
+        assert!(message.contains('5') && message.contains("stream_count_max (4)"), "{message}");
+    }
+
+    #[test]
+    fn a_ledger_that_forgets_is_refused() {
+        let mut config = Config::default();
+        config.ledger.url = "memory:".to_owned();
+        assert!(config.check().unwrap_err().to_string().contains("repeat keys"));
+        config.ledger.url = "postgres://localhost/db".to_owned();
+        assert!(config.check().is_err());
+        config.ledger.url = "sqlite:/tmp/x.db".to_owned();
+        assert_eq!(config.ledger_url().unwrap(), LedgerUrl::Sqlite("/tmp/x.db".into()));
+    }
+}

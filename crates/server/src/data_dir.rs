@@ -1,0 +1,107 @@
+//! The data dir: who holds it, what the node is called, where it listens.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use keymill_ledger::{FileLock, NODE_NAME_MAX, NodeName};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    pub node: NodeName,
+    _lock: FileLock,
+}
+
+/// `server.json`: how other commands find the server that holds this dir.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerFile {
+    pub pid: u32,
+    pub node: String,
+    /// The real address; the configured port may have been 0.
+    pub http: String,
+}
+
+impl DataDir {
+    /// Opens or makes the dir, locks it, and settles the node's name.
+    pub(crate) fn open(path: &Path, configured: &str) -> anyhow::Result<Self> {
+        fs::create_dir_all(path).with_context(|| {
+            format!("the data dir {} cannot be made; choose another with --data-dir", path.display())
+        })?;
+        let node = if configured.is_empty() {
+            kept_name(&path.join("node"))?
+        } else {
+            NodeName::parse(configured).context("the setting `node` (--node)")?
+        };
+        let lock = FileLock::acquire(
+            &path.join("LOCK"),
+            &format!("the data dir {}", path.display()),
+            &format!("node {node}"),
+        )?;
+        Ok(Self { path: path.to_owned(), node, _lock: lock })
+    }
+
+    pub(crate) fn witness(&self) -> PathBuf {
+        self.path.join("witness")
+    }
+
+    pub(crate) fn announce(&self, http: &str) -> anyhow::Result<()> {
+        let file = ServerFile { pid: std::process::id(), node: self.node.to_string(), http: http.to_owned() };
+        let path = self.path.join("server.json");
+        let json = serde_json::to_string_pretty(&file).expect("plain data");
+        write_whole(&path, &json).with_context(|| format!("{} cannot be written", path.display()))
+    }
+
+    pub(crate) fn withdraw(&self) {
+        let _ = fs::remove_file(self.path.join("server.json"));
+    }
+}
+
+impl ServerFile {
+    /// Who serves from that dir, if anyone says so.
+    pub fn read(data_dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(data_dir.join("server.json")).ok()?).ok()
+    }
+}
+
+/// The name made at the first start.
+fn kept_name(path: &Path) -> anyhow::Result<NodeName> {
+    match fs::read_to_string(path) {
+        Ok(text) => NodeName::parse(text.trim()).with_context(|| {
+            format!("{} does not hold a node name; name the node with --node", path.display())
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let name = new_name()?;
+            write_whole(path, &format!("{name}\n"))
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+            Ok(name)
+        }
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    }
+}
+
+/// `<hostname>-<4 hex>`: two nodes on one host differ.
+fn new_name() -> anyhow::Result<NodeName> {
+    let mut random = [0; 2];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no randomness to be had: {error}"))?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let clean: String = host
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .skip_while(|c| *c == '-')
+        .take(NODE_NAME_MAX - 5)
+        .collect();
+    let host = if clean.is_empty() { "node".to_owned() } else { clean };
+    Ok(NodeName::parse(&format!("{host}-{:02x}{:02x}", random[0], random[1]))?)
+}
+
+/// Written beside and moved into place, so that nobody reads half of it.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    fs::write(&beside, text)?;
+    fs::File::open(&beside)?.sync_all()?;
+    fs::rename(&beside, path)
+}

@@ -1,0 +1,173 @@
+//! The ledger, its nodes and claims, for people; and the two things an operator does to it.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Query, Request, State as With},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use keymill_api::{
+    AdvanceAnswer, AdvanceRequest, ClaimList, Code, LedgerView, NodeList, Problem, Refusal, TrackView,
+};
+use keymill_id::{KeyspaceName, Number};
+use keymill_ledger::{NodeName, Track, ops};
+use serde::Deserialize;
+
+use super::{
+    State,
+    answer::{Json, NO_STORE, Refused},
+    body, keyspaces,
+};
+
+type Answer = Result<Response, Refused>;
+
+#[utoipa::path(get, path = "/v1/ledger", tag = "ledger", summary = "Show the ledger",
+    responses((status = 200, body = LedgerView)))]
+pub(crate) async fn show(With(state): With<Arc<State>>) -> Json<LedgerView> {
+    let ledger = state.node.ledger();
+    let mut view = LedgerView {
+        id: None,
+        store: ledger.store().to_owned(),
+        grade: ledger.grade(),
+        incarnation: None,
+        state: "unreachable".to_owned(),
+        reason: None,
+        region: None,
+        tracks: Vec::new(),
+    };
+    let seen = async {
+        let survey = ledger.survey(ops::Survey { at: state.node.now() }).await?;
+        Ok::<_, keymill_ledger::LedgerError>((survey, ledger.tracks().await?))
+    };
+    match seen.await {
+        Ok((survey, tracks)) => {
+            view.state = if survey.head.halted.is_some() { "halted" } else { "ok" }.to_owned();
+            view.reason = survey.head.halted.map(|halt| halt.reason);
+            view.id = Some(survey.head.id.0);
+            view.incarnation = Some(survey.incarnation);
+            view.region = survey.head.region;
+            let track = |(track, row): (Track, keymill_ledger::TrackRow)| TrackView {
+                track: track.to_string(),
+                cursor: row.cursor.to_string(),
+                revision: row.revision,
+            };
+            view.tracks = tracks.into_iter().map(track).collect();
+        }
+        Err(error) => view.reason = Some(error.to_string()),
+    }
+    Json(StatusCode::OK, view)
+}
+
+#[utoipa::path(post, path = "/v1/ledger/advance", tag = "ledger", summary = "Lift a halted ledger above all witnesses",
+    request_body(content = Option<AdvanceRequest>),
+    responses((status = 200, body = AdvanceAnswer), (status = 422, body = Problem)))]
+pub(crate) async fn advance(With(state): With<Arc<State>>, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let body = body::read(body, &state.config.limits).await?;
+    let request: AdvanceRequest = body::parse(&parts.headers, &body)?;
+    let gone = |(index, gone): (usize, keymill_api::GoneNode)| {
+        let node = NodeName::parse(&gone.node).map_err(|error| {
+            Refusal::field(Code::InvalidField, &format!("without/{index}/node"), error.to_string())
+        })?;
+        Ok((node, gone.skip))
+    };
+    let without = request.without.into_iter().enumerate().map(gone).collect::<Result<_, Refusal>>()?;
+    let op = ops::Advance { without, dry_run: request.dry_run, at: state.node.now() };
+    let advanced = state.node.ledger().advance(op).await.map_err(|error| Refusal::from(&error))?;
+    if !request.dry_run {
+        tracing::warn!(tracks = advanced.len(), "the ledger was advanced by an operator");
+        state.node.look_again();
+    }
+    let advanced = advanced.into_iter().map(Into::into).collect();
+    Ok(Json(StatusCode::OK, AdvanceAnswer { advanced }).into_response())
+}
+
+#[utoipa::path(post, path = "/v1/ledger/backup", tag = "ledger", summary = "A stamped copy of the embedded ledger",
+    description = "The copy opens halted and serves only after `keymill ledger advance`.",
+    responses((status = 200, body = Vec<u8>, content_type = "application/vnd.sqlite3"), (status = 422, body = Problem)))]
+pub(crate) async fn backup(With(state): With<Arc<State>>) -> Answer {
+    let failed = |error: std::io::Error| Refusal::new(Code::Internal, format!("the copy failed: {error}"));
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|_| Refusal::new(Code::Internal, "no randomness to be had"))?;
+    let name = format!("backup-{:016x}.tmp", u64::from_ne_bytes(random));
+    let path = state.config.data_dir.join(name);
+    let copied = state.node.ledger().backup(&path, state.node.now()).await;
+    copied.map_err(|error| Refusal::from(&error))?;
+    let file = tokio::fs::File::open(&path).await.map_err(failed);
+    // Open, and nameless: it is gone when the answer is, whatever happens to us.
+    let _ = tokio::fs::remove_file(&path).await;
+    let mut file = file?;
+    let (chunks, receiver) = tokio::sync::mpsc::channel(4);
+    tokio::spawn(async move {
+        use tokio::io::AsyncReadExt;
+        loop {
+            let mut chunk = bytes::BytesMut::with_capacity(64 << 10);
+            let sent = match file.read_buf(&mut chunk).await {
+                Ok(0) => return,
+                Ok(_) => chunks.send(Ok(chunk.freeze())).await,
+                Err(error) => chunks.send(Err(super::answer::CutOff(error.to_string()))).await,
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    let headers = [
+        (CONTENT_TYPE, "application/vnd.sqlite3".parse().expect("a header")),
+        (CONTENT_DISPOSITION, "attachment; filename=\"keymill-backup.db\"".parse().expect("a header")),
+        (CACHE_CONTROL, NO_STORE),
+    ];
+    Ok((headers, axum::body::Body::new(super::answer::Body::Stream(receiver))).into_response())
+}
+
+#[utoipa::path(get, path = "/v1/nodes", tag = "ledger", summary = "The nodes that share the ledger",
+    responses((status = 200, body = NodeList)))]
+pub(crate) async fn nodes(With(state): With<Arc<State>>) -> Answer {
+    let nodes = state.node.ledger().nodes().await.map_err(|error| Refusal::from(&error))?;
+    let nodes = nodes.into_iter().map(Into::into).collect();
+    Ok(Json(StatusCode::OK, NodeList { nodes }).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimQuery {
+    keyspace: String,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+#[utoipa::path(get, path = "/v1/claims", tag = "ledger", summary = "Who reserved what, newest first",
+    params(("keyspace" = String, Query), ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000),
+           ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = ClaimList), (status = 422, body = Problem)))]
+pub(crate) async fn claims(
+    With(state): With<Arc<State>>,
+    query: Result<Query<ClaimQuery>, axum::extract::rejection::QueryRejection>,
+) -> Answer {
+    let ClaimQuery { keyspace, limit, cursor } = keyspaces::query(query)?;
+    let limit = keyspaces::page_limit(limit)?;
+    let unknown = || Refusal::from(keymill_issuer::IssueError::KeyspaceNotFound);
+    let name = KeyspaceName::parse(&keyspace).map_err(|_| unknown())?;
+    let before = match cursor {
+        None => None,
+        Some(text) => {
+            let number = text.parse().ok().and_then(Number::new);
+            Some(number.ok_or_else(|| {
+                Refusal::field(
+                    Code::InvalidField,
+                    "cursor",
+                    "`cursor` must be a `next_cursor` of an earlier answer",
+                )
+            })?)
+        }
+    };
+    let op = ops::Claims { track: Track::of(name), before, limit: limit + 1 };
+    let mut rows = state.node.ledger().claims(op).await.map_err(|error| Refusal::from(&error))?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next_cursor = rows.last().filter(|_| more).map(|row| row.start.to_string());
+    let claims = rows.into_iter().map(Into::into).collect();
+    Ok(Json(StatusCode::OK, ClaimList { claims, next_cursor }).into_response())
+}

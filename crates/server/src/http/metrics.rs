@@ -1,0 +1,133 @@
+//! `/metrics`: what the node measures of itself, in Prometheus' text format.
+//!
+//! Nothing is counted on the path of a take: keys are counted by the shelf's own positions.
+
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use axum::{
+    extract::State as With,
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use keymill_issuer::NodeState;
+
+use super::State;
+
+/// Answers by class of status: 2xx, 4xx, 5xx.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    classes: [AtomicU64; 6],
+}
+
+impl Counters {
+    pub(crate) fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).min(self.classes.len() - 1);
+        self.classes[class].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) async fn metrics(With(state): With<Arc<State>>) -> Response {
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(CONTENT_TYPE, kind)], render(&state)).into_response()
+}
+
+fn render(state: &State) -> String {
+    let mut page = Page::default();
+    let node = &state.node;
+    let mut known = node.all_known();
+    known.sort_by(|a, b| a.name.cmp(&b.name));
+    let glances: Vec<_> = known.iter().map(|served| (served.name.as_str(), served.glance())).collect();
+
+    page.family("keys_issued_total", "counter", "Keys this process issued.");
+    for (keyspace, glance) in &glances {
+        page.sample("keys_issued_total", &[("keyspace", keyspace)], &glance.issued);
+    }
+    page.family("stock_keys", "gauge", "Numbers in this process's memory.");
+    for (keyspace, glance) in &glances {
+        page.sample("stock_keys", &[("keyspace", keyspace)], &glance.stock);
+    }
+    page.family("numbers_burned_total", "counter", "Numbers lost for ever: blocked words, refused hauls.");
+    for (keyspace, glance) in &glances {
+        page.sample("numbers_burned_total", &[("keyspace", keyspace)], &glance.burned);
+    }
+    let reserves = node.reserve_times();
+    page.family("reserve_duration_seconds", "summary", "What a reserve takes, the witness included.");
+    #[expect(clippy::cast_precision_loss, reason = "a sum of times")]
+    let seconds = reserves.nanos.load(Ordering::Relaxed) as f64 / 1e9;
+    page.sample("reserve_duration_seconds_sum", &[], &seconds);
+    page.sample("reserve_duration_seconds_count", &[], &reserves.count.load(Ordering::Relaxed));
+    page.family("http_answers_total", "counter", "Answers by class of status.");
+    for (class, count) in state.counters.classes.iter().enumerate().skip(1) {
+        page.sample("http_answers_total", &[("code", &format!("{class}xx"))], &count.load(Ordering::Relaxed));
+    }
+    let halted = matches!(&*node.state().borrow(), NodeState::Halted { .. });
+    page.family("ledger_halted", "gauge", "1 while the ledger is halted.");
+    page.sample("ledger_halted", &[], &u8::from(halted));
+    let ledger = node.ledger();
+    page.family("ledger_info", "gauge", "The store and what its promises are worth.");
+    page.sample("ledger_info", &[("store", ledger.store()), ("grade", &ledger.grade().to_string())], &1);
+    page.family("build_info", "gauge", "The version that runs.");
+    page.sample("build_info", &[("version", crate::VERSION)], &1);
+    page.text + &process()
+}
+
+#[derive(Debug, Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP keymill_{name} {help}\n# TYPE keymill_{name} {kind}");
+    }
+
+    /// Labels are names and words of ours; none needs escaping.
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &dyn std::fmt::Display) {
+        let labels: Vec<String> =
+            labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.text, "keymill_{name}{labels} {value}");
+    }
+}
+
+/// CPU and memory, as the kernel counts them; empty where there is no /proc.
+fn process() -> String {
+    let mut text = String::new();
+    if let Some(cpu) = cpu_seconds() {
+        let _ = writeln!(
+            text,
+            "# HELP process_cpu_seconds_total CPU time, user and system.\n# TYPE process_cpu_seconds_total counter\n\
+             process_cpu_seconds_total {cpu}"
+        );
+    }
+    if let Some(bytes) = resident() {
+        let _ = writeln!(
+            text,
+            "# HELP process_resident_memory_bytes Memory in use.\n# TYPE process_resident_memory_bytes gauge\n\
+             process_resident_memory_bytes {bytes}"
+        );
+    }
+    text
+}
+
+/// User and system time: fields 14 and 15 of /proc/self/stat, in clock ticks.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The command's name is in parentheses and may hold spaces; the fields follow it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn resident() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,151 @@
+//! The HTTP front end: parses, asks, answers. It knows no store.
+//!
+//! Taking keys is recognised before the router is asked, because it is nearly all of the traffic;
+//! everything else goes through the router.
+
+use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Path, Request},
+    response::IntoResponse,
+    routing::{any, get, post},
+};
+use hyper::{Method, Response, body::Incoming};
+use keymill_api::{Code, Refusal};
+use keymill_issuer::Node;
+use tower::ServiceExt;
+
+use crate::config::Config;
+
+mod answer;
+mod body;
+mod docs;
+mod keyspaces;
+mod ledger;
+pub(crate) mod listen;
+mod metrics;
+pub mod openapi;
+mod status;
+mod take;
+
+use answer::{Body, Refused};
+
+/// What handlers need.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub node: Arc<Node>,
+    pub config: Config,
+    pub counters: metrics::Counters,
+}
+
+impl State {
+    pub(crate) fn new(node: Arc<Node>, config: Config) -> Self {
+        Self { node, config, counters: metrics::Counters::default() }
+    }
+}
+
+/// Everything that answers, in one value that can be cloned for each connection.
+#[derive(Debug, Clone)]
+pub(crate) struct App {
+    state: Arc<State>,
+    router: Router,
+}
+
+impl App {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        Self { router: router(state.clone()), state }
+    }
+}
+
+/// The name in `/v1/keyspaces/{name}/keys`.
+fn mint_path(path: &str) -> Option<&str> {
+    let name = path.strip_prefix("/v1/keyspaces/")?.strip_suffix("/keys")?;
+    (!name.contains(['/', '%'])).then_some(name)
+}
+
+impl hyper::service::Service<hyper::Request<Incoming>> for App {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
+        let app = self.clone();
+        Box::pin(async move {
+            let response = match (request.method(), mint_path(request.uri().path())) {
+                (&Method::POST, Some(_)) => {
+                    let (parts, body) = request.into_parts();
+                    let name = mint_path(parts.uri.path()).unwrap_or_default();
+                    match take::take(&app.state, name, &parts.headers, body).await {
+                        Ok(response) => response,
+                        Err(refusal) => answer::refusal(&refusal),
+                    }
+                }
+                _ => {
+                    let request = request.map(axum::body::Body::new);
+                    let Ok(response) = app.router.oneshot(request).await;
+                    response.map(Body::Routed)
+                }
+            };
+            app.state.counters.answered(response.status());
+            Ok(response)
+        })
+    }
+}
+
+fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/v1/keyspaces", get(keyspaces::list).post(keyspaces::create).fallback(only_get_post))
+        .route(
+            "/v1/keyspaces/{ks}",
+            get(keyspaces::show).patch(keyspaces::tune).delete(keyspaces::retire).fallback(only_keyspace),
+        )
+        .route("/v1/keyspaces/{ks}/keys", post(take_routed).fallback(only_post))
+        .route("/v1/keyspaces/{ks}/keys/{key}", get(keyspaces::inspect).fallback(only_get))
+        .route("/v1/ledger", get(ledger::show).fallback(only_get))
+        .route("/v1/ledger/advance", post(ledger::advance).fallback(only_post))
+        .route("/v1/ledger/backup", post(ledger::backup).fallback(only_post))
+        .route("/v1/nodes", get(ledger::nodes).fallback(only_get))
+        .route("/v1/claims", get(ledger::claims).fallback(only_get))
+        .route("/healthz", get(status::healthz).fallback(only_get))
+        .route("/readyz", get(status::readyz).fallback(only_get))
+        .route("/metrics", get(metrics::metrics).fallback(only_get))
+        .route("/openapi.json", get(openapi::serve).fallback(only_get))
+        .route("/docs", get(docs::page).fallback(only_get))
+        .route("/docs/{file}", get(docs::file).fallback(only_get))
+        .fallback(any(nothing_here))
+        .with_state(state)
+}
+
+/// The mint address when its name needed decoding; the usual case never comes here.
+async fn take_routed(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    Path(keyspace): Path<String>,
+    request: Request,
+) -> axum::response::Response {
+    let (parts, body) = request.into_parts();
+    let response = take::take(&state, &keyspace, &parts.headers, body).await;
+    response.unwrap_or_else(|refusal| answer::refusal(&refusal)).map(axum::body::Body::new)
+}
+
+async fn nothing_here(request: Request) -> Refused {
+    let path = request.uri().path().escape_debug().to_string();
+    Refused(Refusal::new(
+        Code::RouteNotFound,
+        format!("there is nothing at {path}; GET /docs shows what there is"),
+    ))
+}
+
+macro_rules! only {
+    ($($name:ident => $methods:literal),*) => {
+        $(async fn $name() -> axum::response::Response {
+            answer::method_not_allowed($methods).map(axum::body::Body::new).into_response()
+        })*
+    };
+}
+only!(
+    only_get => "GET, HEAD",
+    only_post => "POST",
+    only_get_post => "GET, HEAD, POST",
+    only_keyspace => "GET, HEAD, PATCH, DELETE"
+);

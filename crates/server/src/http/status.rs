@@ -1,0 +1,53 @@
+//! Whether the process lives, and whether it is of use.
+
+use std::sync::Arc;
+
+use axum::{extract::State as With, http::StatusCode};
+use keymill_api::{Code, Health, HealthLedger, Readiness, Reason};
+use keymill_issuer::NodeState;
+
+use super::{State, answer::Json};
+
+#[utoipa::path(get, path = "/healthz", tag = "status", summary = "The process lives",
+    responses((status = 200, body = Health)))]
+pub(crate) async fn healthz(With(state): With<Arc<State>>) -> Json<Health> {
+    let ledger = state.node.ledger();
+    let node_state = state.node.state().borrow().clone();
+    Json(
+        StatusCode::OK,
+        Health {
+            status: "ok".to_owned(),
+            version: crate::VERSION.to_owned(),
+            node: state.node.name().to_string(),
+            ledger: HealthLedger {
+                store: ledger.store().to_owned(),
+                grade: ledger.grade(),
+                state: match node_state {
+                    NodeState::Halted { .. } => "halted",
+                    _ if state.node.ledger_answers() => "ok",
+                    _ => "unreachable",
+                }
+                .to_owned(),
+            },
+        },
+    )
+}
+
+#[utoipa::path(get, path = "/readyz", tag = "status", summary = "The node serves keys",
+    responses((status = 200, body = Readiness), (status = 503, body = Readiness)))]
+pub(crate) async fn readyz(With(state): With<Arc<State>>) -> Json<Readiness> {
+    let reason = |code, detail: String| Some(Reason { code, detail });
+    let reason = match state.node.state().borrow().clone() {
+        NodeState::Serving => None,
+        NodeState::Starting { why: None } => reason(Code::Starting, "the node is registering".to_owned()),
+        NodeState::Starting { why: Some(why) } => reason(Code::LedgerUnavailable, why),
+        NodeState::Halted { reason: why } => reason(
+            Code::LedgerHalted,
+            format!("{why}; see `keymill ledger show`, then `keymill ledger advance`"),
+        ),
+        NodeState::Draining => reason(Code::Draining, "the node is stopping".to_owned()),
+        NodeState::Dead { reason: why } => reason(Code::Draining, why),
+    };
+    let status = if reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Json(status, Readiness { ready: reason.is_none(), reasons: reason.into_iter().collect() })
+}

@@ -1,0 +1,123 @@
+//! Taking keys over HTTP: parse, take, answer. This is the path that has to be short.
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap, Response,
+    body::Body as HttpBody,
+    header::{CACHE_CONTROL, CONTENT_TYPE},
+};
+use keymill_api::{Code, Refusal, TakeRequest};
+use keymill_issuer::shelf::Haul;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+use super::{
+    State,
+    answer::{Body, CutOff, NO_STORE, TEXT, json_bytes, uncached, wants_text},
+    body,
+};
+
+/// Keys in one chunk of a streamed answer.
+const STREAM_CHUNK: u32 = 4096;
+/// Chunks that may wait for a slow reader.
+const STREAM_AHEAD: usize = 4;
+
+/// `POST /v1/keyspaces/{ks}/keys`
+pub(crate) async fn take<B>(
+    state: &Arc<State>,
+    keyspace: &str,
+    headers: &HeaderMap,
+    body: B,
+) -> Result<Response<Body>, Refusal>
+where
+    B: HttpBody<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limits = &state.config.limits;
+    let body = body::read(body, limits).await?;
+    let request: TakeRequest =
+        if body.is_empty() { TakeRequest::default() } else { body::parse(headers, &body)? };
+    let text = wants_text(headers);
+    let most = if text { limits.stream_count_max } else { limits.count_max };
+    let count = request.count(most).map_err(|refusal| suggest_text(refusal, &request, limits))?;
+
+    let served = match state.node.known(keyspace) {
+        Some(served) => served,
+        None => state.node.keyspace(keyspace).await?,
+    };
+    let patience = limits.take_timeout.duration();
+    if count > limits.count_max {
+        let first = served.take(STREAM_CHUNK.min(count), patience).await?;
+        return Ok(stream(state, served, first, count));
+    }
+    let haul = served.take(count, patience).await?;
+    Ok(if text { uncached(TEXT, lines(&haul)) } else { json_bytes(json(&served.name, &haul)) })
+}
+
+/// Someone who wants more than fits in JSON is told how to get it.
+fn suggest_text(mut refusal: Refusal, request: &TakeRequest, limits: &crate::config::Limits) -> Refusal {
+    if refusal.code == Code::CountOutOfRange && request.count(limits.stream_count_max).is_ok() {
+        let most = limits.stream_count_max;
+        refusal.detail =
+            format!("{}, or as text (Accept: text/plain), up to {most} at a time", refusal.detail);
+    }
+    refusal
+}
+
+/// `{"keyspace":"links","keys":["aZ3k9Qp"]}`. Keys need no escaping: alphabets are letters, digits, - and _.
+fn json(keyspace: &keymill_id::KeyspaceName, haul: &Haul) -> Vec<u8> {
+    let per_key: usize = haul.pieces().next().map_or(0, |piece| piece.stride() + 3);
+    let mut out = Vec::with_capacity(48 + keyspace.as_str().len() + per_key * haul.count() as usize);
+    out.extend_from_slice(b"{\"keyspace\":\"");
+    out.extend_from_slice(keyspace.as_str().as_bytes());
+    out.extend_from_slice(b"\",\"keys\":[");
+    for (index, key) in haul.keys().enumerate() {
+        out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
+        out.extend_from_slice(key);
+        out.push(b'"');
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+fn lines(haul: &Haul) -> Vec<u8> {
+    let per_key: usize = haul.pieces().next().map_or(0, |piece| piece.stride() + 1);
+    let mut out = Vec::with_capacity(per_key * haul.count() as usize);
+    for key in haul.keys() {
+        out.extend_from_slice(key);
+        out.push(b'\n');
+    }
+    out
+}
+
+/// Sends `count` keys as they are taken; a reader that stops reading stops the taking.
+fn stream(
+    state: &Arc<State>,
+    served: Arc<keymill_issuer::Served>,
+    first: Haul,
+    count: u32,
+) -> Response<Body> {
+    let (chunks, receiver) = mpsc::channel(STREAM_AHEAD);
+    let patience = state.config.limits.take_timeout.duration();
+    tokio::spawn(async move {
+        let mut left = count - first.count();
+        let mut haul = first;
+        loop {
+            if chunks.send(Ok(lines(&haul).into())).await.is_err() || left == 0 {
+                return; // the caller has gone, or has everything
+            }
+            haul = match served.take(STREAM_CHUNK.min(left), patience).await {
+                Ok(haul) => haul,
+                Err(error) => {
+                    let _ = chunks.send(Err(CutOff(error.to_string()))).await;
+                    return;
+                }
+            };
+            left -= haul.count();
+        }
+    });
+    let mut response = Response::new(Body::Stream(receiver));
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+    response
+}

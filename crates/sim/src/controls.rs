@@ -1,0 +1,83 @@
+//! What keeps the promise, guard by guard, and what happens without each.
+//!
+//! A control is a search with one guard off. It must find a counter-example; one that finds none is
+//! blind, or the guard is idle.
+
+use std::fmt;
+
+use crate::worlds::{self, Bounds};
+
+macro_rules! guards {
+    ($($(#[$doc:meta])* $guard:ident: $off:literal,)*) => {
+        /// One thing that is done right.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Guard { $($(#[$doc])* $guard,)* }
+
+        impl Guard {
+            pub const ALL: &[Self] = &[$(Self::$guard,)*];
+        }
+
+        /// What is done instead.
+        impl fmt::Display for Guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$guard => $off,)* })
+            }
+        }
+    };
+}
+
+guards! {
+    /// A give-back compares the track's revision.
+    RevisionNotCursor: "comparing the cursor instead of the revision",
+    /// An offer ends where our own blocks end.
+    OwnBlocksOnly: "giving back across another node's block",
+    /// A reserve takes the track, then reads the holes.
+    HolesAfterTrack: "a hole read before the track is locked",
+    /// What was offered is never issued here.
+    DeadOnceSent: "stock kept until a give-back is answered",
+    /// A stamp is judged before anything is changed.
+    BeatBeforeChange: "the beat compared after the change",
+    /// A give-back carries a stamp like every write.
+    GiveBackHasABeat: "a give-back without a beat",
+    /// An advance refuses while a node it knows has not reported.
+    AdvanceAwaitsAnswers: "`advance` before the nodes answered",
+    /// A draw is granted by *made* alone.
+    DrawOnlyOnMade: "a random draw granted by an idempotent withhold",
+    /// Whoever grants a name over a hole that was there has it in the witness too.
+    GrantedNamesWitnessed: "a name granted over a hole that no witness has",
+    /// A give-back of whole blocks lowers the witness to where the blocks before them ended.
+    WitnessForgetsWhatWentBack: "a witness that keeps where a block began that went back whole",
+    /// The operator waits for nodes that started in the lost part, of which the ledger knows nothing.
+    OperatorKnowsTheStarted: "`advance` without a node that started in the lost part",
+}
+
+/// Which guards are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guards(u16);
+
+impl Guards {
+    pub const ALL: Self = Self(u16::MAX);
+
+    #[must_use]
+    pub fn without(self, guard: Guard) -> Self {
+        Self(self.0 & !(1 << guard as u16))
+    }
+
+    pub fn on(self, guard: Guard) -> bool {
+        self.0 & 1 << guard as u16 != 0
+    }
+}
+
+impl Guard {
+    /// The smallest world that shows what this guard is for.
+    pub fn world(self) -> Bounds {
+        match self {
+            Self::OwnBlocksOnly | Self::DeadOnceSent | Self::WitnessForgetsWhatWentBack => worlds::STOCK.small(),
+            Self::HolesAfterTrack | Self::DrawOnlyOnMade => worlds::HOLES.small(),
+            Self::RevisionNotCursor | Self::BeatBeforeChange | Self::GiveBackHasABeat => worlds::REWIND_STOP,
+            Self::AdvanceAwaitsAnswers => worlds::REWIND,
+            Self::GrantedNamesWitnessed => worlds::REWIND_NAMES,
+            Self::OperatorKnowsTheStarted => worlds::REWIND_STOP,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How large the explored worlds are.
+
+/// What may happen at most, in one world. Counts are per node.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub name: &'static str,
+    /// The first number that does not exist; at most 8.
+    pub ceiling: u8,
+    /// Numbers per reserve.
+    pub block: u8,
+    pub reserves: u8,
+    pub withholds: u8,
+    /// Numbers somebody may choose as a name.
+    pub names: &'static [u8],
+    /// Numbers that may be drawn.
+    pub draws: &'static [u8],
+    pub heartbeats: u8,
+    /// How often it may crash or stop.
+    pub ends: u8,
+    pub crashes: bool,
+    /// A clean stop gives back.
+    pub stops: bool,
+    /// A clean stop says so to the ledger, after it gave back.
+    pub farewells: bool,
+    /// How often it may ask to be registered. Both are registered when the world begins.
+    pub registers: u8,
+    /// How often a message may arrive.
+    pub copies: u8,
+    /// The store may go back to a copy, once.
+    pub rewind: bool,
+}
+
+const NOTHING: Bounds = Bounds {
+    name: "",
+    ceiling: 8,
+    block: 2,
+    reserves: 0,
+    withholds: 0,
+    names: &[],
+    draws: &[],
+    heartbeats: 0,
+    ends: 0,
+    crashes: false,
+    stops: false,
+    farewells: false,
+    registers: 0,
+    copies: 2,
+    rewind: false,
+};
+
+/// Reserve, issue, give back, crash and start again; no rewind.
+pub const STOCK: Bounds = Bounds {
+    name: "stock: reserve, issue, give back, crash, restart",
+    ceiling: 6,
+    reserves: 3,
+    ends: 2,
+    crashes: true,
+    stops: true,
+    registers: 2,
+    ..NOTHING
+};
+
+/// Names and draws against reserves and give-backs; no rewind.
+pub const HOLES: Bounds = Bounds {
+    name: "holes: names and draws against reserve and give-back",
+    ceiling: 4,
+    reserves: 2,
+    withholds: 2,
+    names: &[1],
+    draws: &[1, 3],
+    ends: 1,
+    crashes: true,
+    stops: true,
+    registers: 1,
+    ..NOTHING
+};
+
+/// A rewind, a halt and an advance.
+pub const REWIND: Bounds = Bounds {
+    name: "rewind: reserve, crash, halt, advance",
+    ceiling: 6,
+    reserves: 2,
+    ends: 1,
+    crashes: true,
+    registers: 2,
+    heartbeats: 1,
+    rewind: true,
+    ..NOTHING
+};
+
+/// The same with clean stops.
+pub const REWIND_STOP: Bounds = Bounds {
+    name: "rewind and stop: give back, farewell, halt, advance",
+    ceiling: 4,
+    reserves: 2,
+    ends: 1,
+    stops: true,
+    farewells: true,
+    registers: 2,
+    rewind: true,
+    ..NOTHING
+};
+
+/// The same with holes.
+pub const REWIND_NAMES: Bounds = Bounds {
+    name: "rewind and holes: names and draws, halt, advance",
+    ceiling: 4,
+    reserves: 1,
+    withholds: 2,
+    names: &[0],
+    draws: &[1],
+    registers: 2,
+    copies: 1,
+    rewind: true,
+    ..NOTHING
+};
+
+pub const ALL: &[Bounds] = &[STOCK, HOLES, REWIND, REWIND_STOP, REWIND_NAMES];
+
+impl Bounds {
+    /// Small enough for every test run.
+    #[must_use]
+    pub const fn small(self) -> Self {
+        let Self { reserves, ends, withholds, registers, .. } = self;
+        Self {
+            reserves: if reserves > 2 { 2 } else { reserves },
+            withholds: if withholds > 1 { 1 } else { withholds },
+            ends: if ends > 1 { 1 } else { ends },
+            registers: if registers > 1 { 1 } else { registers },
+            ..self
+        }
+    }
+}
