@@ -18,7 +18,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     error::IssueError,
-    shelf::{Chunk, Haul, Piece, Shelf},
+    shelf::{Chunk, Haul, Rest, Shelf},
     stock::{Offer, Stock},
     tuning::Tuned,
 };
@@ -143,6 +143,16 @@ impl Served {
             Ok(haul) => Ok(haul),
             Err(haul) => self.wait(haul, count, patience).await,
         }
+    }
+
+    /// Takes one key if this thread's lane shows one, and hands it to `use_it`.
+    #[inline]
+    pub fn with_one<R>(self: &Arc<Self>, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let used = self.shelf.with_one(use_it);
+        if self.shelf.waiting() < self.low.load(Ordering::Relaxed) {
+            self.ask_for_milling();
+        }
+        used
     }
 
     /// The path of a take: what is on the shelf. `Err` holds what there was of it.
@@ -326,8 +336,8 @@ impl Served {
             || self.shelf.rests().iter().filter_map(|rest| self.numbers_of(rest)).any(|b| b.contains(number))
     }
 
-    fn numbers_of(&self, rest: &Piece) -> Option<Block> {
-        rest.unissued(|key| {
+    fn numbers_of(&self, rest: &Rest) -> Option<Block> {
+        rest.numbers(|key| {
             let text = std::str::from_utf8(key).expect("alphabets are ASCII");
             self.mint.number_of(text).expect("a key that was spelled can be read back")
         })

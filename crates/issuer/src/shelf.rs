@@ -16,7 +16,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use keymill_id::{Block, Slab};
+use keymill_id::{Block, Number, Slab};
 
 /// Above any position: a chunk closed at this mark hands out nothing more.
 const CLOSED: u64 = 1 << 62;
@@ -38,10 +38,10 @@ pub struct Chunk {
 impl Chunk {
     pub fn new(slab: Slab) -> Self {
         let to = slab.len();
-        Self::of(Piece { slab: Arc::new(slab), from: 0, to })
+        Self::of(Rest { slab: Arc::new(slab), from: 0, to })
     }
 
-    fn of(Piece { slab, from, to }: Piece) -> Self {
+    fn of(Rest { slab, from, to }: Rest) -> Self {
         Self { slab, start: from, end: to, next: Padded(AtomicU64::new(u64::from(from))) }
     }
 
@@ -67,17 +67,18 @@ impl Chunk {
     }
 
     /// Closes the chunk; what nobody had taken until then, nobody will.
-    fn close(&self) -> Option<Piece> {
+    fn close(&self) -> Option<Rest> {
         let next = self.next.0.swap(CLOSED, Ordering::Relaxed);
         let from = u32::try_from(next).ok().filter(|from| *from < self.end)?;
-        Some(Piece { slab: self.slab.clone(), from, to: self.end })
+        Some(Rest { slab: self.slab.clone(), from, to: self.end })
     }
 }
 
-/// Keys that were taken: positions of a slab that nobody else has.
-#[derive(Debug, Clone)]
+/// Keys that were taken: positions of a chunk that nobody else has. It keeps the chunk, whose count of
+/// holders lies on the chunk's own line, and not the slab, whose count might share one with another.
+#[derive(Debug)]
 pub struct Piece {
-    slab: Arc<Slab>,
+    chunk: Arc<Chunk>,
     from: u32,
     to: u32,
 }
@@ -89,28 +90,34 @@ impl Piece {
 
     /// Bytes a key takes.
     pub fn stride(&self) -> usize {
-        self.slab.stride()
+        self.chunk.slab.stride()
     }
 
     /// The keys one after the other, each of [`stride`](Self::stride) bytes.
     pub fn joined(&self) -> &[u8] {
-        self.slab.joined(self.from, self.to)
+        self.chunk.slab.joined(self.from, self.to)
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.joined().chunks_exact(self.stride())
     }
+}
 
-    fn first_key(&self) -> &[u8] {
-        self.slab.key(self.from)
-    }
+/// Keys that nobody has taken: the end of a chunk, seen from outside.
+#[derive(Debug)]
+pub struct Rest {
+    slab: Arc<Slab>,
+    from: u32,
+    to: u32,
+}
 
-    /// The numbers from the first key of this piece to the end of its slab's block.
+impl Rest {
+    /// The numbers these keys were spelled from, and those between them that are not spelled.
     /// `number_of` turns a key back into its number.
-    pub fn unissued(&self, number_of: impl Fn(&[u8]) -> keymill_id::Number) -> Option<Block> {
-        // A rest that was put back may end before its slab does.
+    pub fn numbers(&self, number_of: impl Fn(&[u8]) -> Number) -> Option<Block> {
         let block = self.slab.block();
-        let start = if self.from == 0 { block.start() } else { number_of(self.first_key()) };
+        let start = if self.from == 0 { block.start() } else { number_of(self.slab.key(self.from)) };
+        // What was put back may end before its slab does.
         let end = if self.to == self.slab.len() { block.end() } else { number_of(self.slab.key(self.to)) };
         Block::new(start, end)
     }
@@ -158,7 +165,7 @@ impl Lane {
         let shown = self.chunk.load();
         let Some(chunk) = shown.as_ref() else { return false };
         let Some((from, to)) = chunk.take(count - haul.count) else { return false };
-        haul.add(Piece { slab: chunk.slab.clone(), from, to });
+        haul.add(Piece { chunk: chunk.clone(), from, to });
         true
     }
 
@@ -201,6 +208,16 @@ impl Shelf {
             waiting: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// Takes one key that this thread's lane shows and hands it to `use_it`: the shortest way there is.
+    #[inline]
+    pub fn with_one<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let lane = &self.lanes[THREAD.get() % self.lanes.len()].0;
+        let shown = lane.chunk.load();
+        let chunk = shown.as_ref()?;
+        let (position, _) = chunk.take(1)?;
+        Some(use_it(chunk.slab.key(position)))
     }
 
     /// Takes up to `count` keys that are ready; the haul may hold fewer.
@@ -260,7 +277,8 @@ impl Shelf {
             return;
         }
         for piece in haul.more.into_iter().rev().chain(haul.first) {
-            let rest = Chunk::of(piece);
+            let Piece { chunk, from, to } = piece;
+            let rest = Chunk::of(Rest { slab: chunk.slab.clone(), from, to });
             back.returned += rest.left();
             self.waiting.fetch_add(rest.left(), Ordering::Relaxed);
             back.chunks.push_front(rest);
@@ -287,11 +305,11 @@ impl Shelf {
     }
 
     /// Closes the shelf for good: every key is from now on taken or in what this returns, never both.
-    pub fn close(&self) -> Vec<Piece> {
+    pub fn close(&self) -> Vec<Rest> {
         let mut back = self.lock();
         self.closed.store(true, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
-        let mut left: Vec<Piece> = Vec::new();
+        let mut left: Vec<Rest> = Vec::new();
         for lane in &self.lanes {
             let Some(chunk) = lane.0.chunk.swap(None) else { continue };
             let rest = chunk.close();
@@ -302,12 +320,12 @@ impl Shelf {
         left
     }
 
-    /// The first untaken key of every chunk: what is left, seen from outside.
-    pub fn rests(&self) -> Vec<Piece> {
+    /// What is left of every chunk.
+    pub fn rests(&self) -> Vec<Rest> {
         let back = self.lock();
         let rest = |chunk: &Chunk| {
             let from = chunk.taken();
-            (from < chunk.end).then(|| Piece { slab: chunk.slab.clone(), from, to: chunk.end })
+            (from < chunk.end).then(|| Rest { slab: chunk.slab.clone(), from, to: chunk.end })
         };
         let shown =
             self.lanes.iter().filter_map(|lane| lane.0.chunk.load().as_ref().and_then(|chunk| rest(chunk)));
@@ -407,7 +425,7 @@ mod tests {
                 (taken, left)
             });
             let number_of = |key: &[u8]| mint.number_of(std::str::from_utf8(key).unwrap()).unwrap();
-            let unissued: Vec<_> = left.iter().filter_map(|piece| piece.unissued(number_of)).collect();
+            let unissued: Vec<_> = left.iter().filter_map(|piece| piece.numbers(number_of)).collect();
             let mut numbers: Vec<u64> = taken.iter().map(|key| mint.number_of(key).unwrap().get()).collect();
             assert_eq!(shelf.issued(), numbers.len() as u64);
             numbers.extend(unissued.iter().flat_map(|block| block.numbers().map(Number::get)));

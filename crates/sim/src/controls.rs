@@ -72,7 +72,9 @@ impl Guard {
     /// The smallest world that shows what this guard is for.
     pub fn world(self) -> Bounds {
         match self {
-            Self::OwnBlocksOnly | Self::DeadOnceSent | Self::WitnessForgetsWhatWentBack => worlds::STOCK.small(),
+            Self::OwnBlocksOnly | Self::DeadOnceSent | Self::WitnessForgetsWhatWentBack => {
+                worlds::STOCK.small()
+            }
             Self::HolesAfterTrack | Self::DrawOnlyOnMade => worlds::HOLES.small(),
             Self::RevisionNotCursor | Self::BeatBeforeChange | Self::GiveBackHasABeat => worlds::REWIND_STOP,
             Self::AdvanceAwaitsAnswers => worlds::REWIND,

@@ -60,7 +60,8 @@ pub(crate) fn process(ledger: &mut Ledger, message: &Message, bounds: &Bounds, g
                 beat: remembered.beat.into(),
                 ends: vec![(track, number(remembered.end))],
             });
-            let op = Register { node: name, remembered, region: None, report: NodeReport::default(), at: NOW };
+            let op =
+                Register { node: name, remembered, region: None, report: NodeReport::default(), at: NOW };
             desk.transact(op, ledger, |registration| Answer::Registered {
                 epoch: small(registration.epoch),
                 beat: small(registration.beat),
@@ -214,7 +215,9 @@ impl Desk {
     fn row(&self, node: usize) -> Option<NodeRow> {
         let Row { epoch, beat, stopped } = self.ledger.rows[node];
         let (epoch, beat) = match self.message {
-            Some(message) if self.in_step && usize::from(message.node) == node => (message.epoch, message.acked),
+            Some(message) if self.in_step && usize::from(message.node) == node => {
+                (message.epoch, message.acked)
+            }
             _ => (epoch, beat),
         };
         (epoch > 0).then(|| NodeRow {

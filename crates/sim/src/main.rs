@@ -8,7 +8,7 @@ use keymill_sim::{
 };
 
 /// More worlds than fit 6 GiB are not explored.
-const STATES_MAX: usize = 60_000_000;
+const STATES_MAX: usize = 12_000_000;
 
 fn main() -> std::process::ExitCode {
     let only = std::env::args().nth(1).unwrap_or_default();
@@ -16,6 +16,18 @@ fn main() -> std::process::ExitCode {
     println!("{} bytes", size_of::<keymill_sim::world::World>());
     println!("{:<58} {:>11} {:>6} {:>8}  verdict", "world", "states", "depth", "seconds");
     for bounds in worlds::ALL.iter().filter(|bounds| bounds.name.contains(&only)) {
+        let mut bounds = *bounds;
+        let knob = |name: &str, field: &mut u8| {
+            if let Ok(value) = std::env::var(name) { *field = value.parse().unwrap() }
+        };
+        knob("TOTAL", &mut bounds.total);
+        knob("RESERVES", &mut bounds.reserves);
+        knob("ENDS", &mut bounds.ends);
+        knob("REGISTERS", &mut bounds.registers);
+        knob("COPIES", &mut bounds.copies);
+        knob("BEATS", &mut bounds.heartbeats);
+        knob("WITHHOLDS", &mut bounds.withholds);
+        let bounds = &bounds;
         let Outcome { states, depth, took, verdict } =
             explore(&Rules { bounds: *bounds, guards: Guards::ALL }, STATES_MAX);
         let said = match &verdict {

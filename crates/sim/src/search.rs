@@ -84,6 +84,9 @@ pub fn explore(rules: &Rules, most: usize) -> Outcome {
             break Verdict::TooLarge;
         }
         depth += 1;
+        if std::env::var_os("LOUD").is_some() {
+            eprintln!("{depth} {} {}", states.load(Ordering::Relaxed), next.len());
+        }
         frontier = next;
     };
     Outcome { states: states.into_inner(), depth, took: begun.elapsed(), verdict }

@@ -84,7 +84,8 @@ impl Rules {
         let node = &world.nodes[at];
         let name = small(at as u64);
         let idle = !node.waiting;
-        let may_start = node.used.registers < bounds.registers;
+        let more = world.effort() < bounds.total;
+        let may_start = more && node.used.registers < bounds.registers;
         let register = Op::Register { remembered: node.witness };
 
         if node.phase != Phase::Down && bounds.crashes && node.used.ends < bounds.ends && may_start {
@@ -137,7 +138,7 @@ impl Rules {
                 node.used.registers += 1;
                 self.send(world, at, register, next);
             }
-            Phase::Serving if idle => self.serves(world, at, next),
+            Phase::Serving if idle && more => self.serves(world, at, next),
             Phase::Halted | Phase::Reporting if idle => {
                 let mut world = *world;
                 burn(&mut world.nodes[at]);
@@ -174,7 +175,7 @@ impl Rules {
                 self.send(world, at, Op::Withhold { number, kind: Kind::Drawn }, next);
             }
         }
-        if node.used.heartbeats() < bounds.heartbeats {
+        if node.used.beats < bounds.heartbeats {
             let mut world = *world;
             world.nodes[at].used.beats += 1;
             self.send(world, at, Op::Heartbeat, next);
@@ -448,12 +449,6 @@ impl World {
     }
 }
 
-impl crate::world::Used {
-    fn heartbeats(self) -> u8 {
-        self.beats
-    }
-}
-
 /// The process is gone: only its witness is left, and its requests that are under way.
 fn go_down(world: &mut World, at: usize) {
     world.stop_waiting(at);
@@ -545,9 +540,15 @@ impl fmt::Display for Step {
             }
             Self::GiveUpWaiting { node } => write!(f, "{} waits no longer for its answer", spell(*node)),
             Self::Hear { node, answer } => write!(f, "{} hears: {answer:?}", spell(*node)),
-            Self::ReadHolesEarly { node } => write!(f, "{}'s reserve reads the holes, then waits", spell(*node)),
+            Self::ReadHolesEarly { node } => {
+                write!(f, "{}'s reserve reads the holes, then waits", spell(*node))
+            }
             Self::Arrive { message: Message { node, epoch, acked, next, op, .. }, answer } => {
-                write!(f, "{}'s {op} [start {epoch}, beat {acked}→{next}] is carried out: {answer:?}", spell(*node))
+                write!(
+                    f,
+                    "{}'s {op} [start {epoch}, beat {acked}→{next}] is carried out: {answer:?}",
+                    spell(*node)
+                )
             }
             Self::Copy => f.write_str("the store is copied"),
             Self::Rewind => f.write_str("the store goes back to the copy"),

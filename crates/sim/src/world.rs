@@ -153,6 +153,13 @@ pub struct Used {
     pub registers: u8,
 }
 
+impl Used {
+    fn sum(self) -> u8 {
+        let Self { reserves, withholds, beats, ends, registers } = self;
+        reserves + withholds + beats + ends + registers
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Message {
     pub node: u8,
@@ -288,6 +295,11 @@ impl World {
         }
         world.tidy_network();
         world
+    }
+
+    /// Requests, crashes and stops so far.
+    pub fn effort(&self) -> u8 {
+        self.nodes.iter().map(|node| node.used.sum()).sum()
     }
 
     /// One hash for a world and its mirror image: two nodes of one kind have the same future under

@@ -26,6 +26,8 @@ pub struct Bounds {
     pub registers: u8,
     /// How often a message may arrive.
     pub copies: u8,
+    /// Requests, crashes and stops of both nodes together.
+    pub total: u8,
     /// The store may go back to a copy, once.
     pub rewind: bool,
 }
@@ -45,6 +47,7 @@ const NOTHING: Bounds = Bounds {
     farewells: false,
     registers: 0,
     copies: 2,
+    total: u8::MAX,
     rewind: false,
 };
 
@@ -52,11 +55,11 @@ const NOTHING: Bounds = Bounds {
 pub const STOCK: Bounds = Bounds {
     name: "stock: reserve, issue, give back, crash, restart",
     ceiling: 6,
-    reserves: 3,
-    ends: 2,
+    reserves: 2,
+    ends: 1,
     crashes: true,
     stops: true,
-    registers: 2,
+    registers: 1,
     ..NOTHING
 };
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
+use futures_util::future::try_join_all;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -45,14 +46,9 @@ pub(crate) async fn run(client: &Client, args: &args::Bench, json: bool) -> anyh
     client.post(&path, &body).await?;
     let begun = Instant::now();
     let until = begun + Duration::from_secs_f64(args.seconds);
-    let tallies = {
-        let one = || load(client, &path, &body, until);
-        let mut running = Vec::new();
-        for _ in 0..args.clients.max(1) {
-            running.push(one());
-        }
-        join_all(running).await?
-    };
+    // Beside each other on this task: a client's work is little next to the server's.
+    let running = (0..args.clients.max(1)).map(|_| load(client, &path, &body, until));
+    let tallies = try_join_all(running).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let mut times = Histogram::<u64>::new(3)?;
     let mut seen = HashSet::new();
@@ -86,31 +82,6 @@ pub(crate) async fn run(client: &Client, args: &args::Bench, json: bool) -> anyh
         anyhow::bail!("{} keys came twice", report.duplicates);
     }
     Ok(())
-}
-
-/// Runs them beside each other on this task: a client's work is little next to the server's.
-async fn join_all<T>(running: Vec<impl Future<Output = anyhow::Result<T>>>) -> anyhow::Result<Vec<T>> {
-    let mut running: Vec<_> = running.into_iter().map(Box::pin).collect();
-    let mut done = Vec::with_capacity(running.len());
-    std::future::poll_fn(move |context| {
-        let mut index = 0;
-        while index < running.len() {
-            match running[index].as_mut().poll(context) {
-                std::task::Poll::Ready(Ok(value)) => {
-                    done.push(value);
-                    drop(running.swap_remove(index));
-                }
-                std::task::Poll::Ready(Err(error)) => return std::task::Poll::Ready(Err(error)),
-                std::task::Poll::Pending => index += 1,
-            }
-        }
-        if running.is_empty() {
-            std::task::Poll::Ready(Ok(std::mem::take(&mut done)))
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await
 }
 
 async fn load(

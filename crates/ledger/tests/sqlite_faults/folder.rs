@@ -1,6 +1,7 @@
 //! A folder with one ledger in it, for tests that look at the file itself.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,28 +15,40 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Of the ledger, should it be created here.
+    id: LedgerId,
     _dir: Option<TempDir>,
 }
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a folder to test in");
-        Self { path: dir.path().join("ledger.db"), _dir: Some(dir) }
+        Self::within(&env::temp_dir(), "first")
+    }
+
+    /// For a ledger that is thrown away at once: in memory, where there is such a folder, because
+    /// thousands of syncs that prove nothing would be most of the test.
+    pub(crate) fn fleeting(id: &str) -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        Self::within(&folder, id)
+    }
+
+    fn within(folder: &Path, id: &str) -> Self {
+        let dir = tempfile::tempdir_in(folder).expect("a folder to test in");
+        Self { path: dir.path().join("ledger.db"), id: LedgerId(id.to_owned()), _dir: Some(dir) }
     }
 
     /// Where a ledger is already, in somebody else's folder.
     pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path, _dir: None }
+        Self { path, id: LedgerId("first".to_owned()), _dir: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens the ledger, or creates one that is no other folder's.
     pub(crate) fn try_open(&self) -> Result<(Arc<dyn Ledger>, bool), LedgerError> {
-        let id = LedgerId(self.path.display().to_string());
-        SqliteStore::open_ledger(&self.path, "the tests", id, START)
+        SqliteStore::open_ledger(&self.path, "the tests", self.id.clone(), START)
     }
 
     pub(crate) fn open(&self) -> Arc<dyn Ledger> {

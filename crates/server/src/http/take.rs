@@ -7,7 +7,7 @@ use hyper::{
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
 use keymill_api::{Code, Refusal, TakeRequest};
-use keymill_issuer::shelf::Haul;
+use keymill_issuer::shelf::{Haul, Piece};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -45,13 +45,23 @@ where
         Some(served) => served,
         None => state.node.keyspace(keyspace).await?,
     };
+    if count == 1 && !text {
+        let one = served.with_one(|key| json(&served.name, std::iter::once(key), 1, key.len()));
+        if let Some(answer) = one {
+            return Ok(json_bytes(answer));
+        }
+    }
     let patience = limits.take_timeout.duration();
     if count > limits.count_max {
         let first = served.take(STREAM_CHUNK.min(count), patience).await?;
         return Ok(stream(state, served, first, count));
     }
     let haul = served.take(count, patience).await?;
-    Ok(if text { uncached(TEXT, lines(&haul)) } else { json_bytes(json(&served.name, &haul)) })
+    if text {
+        return Ok(uncached(TEXT, lines(&haul)));
+    }
+    let key_bytes = haul.pieces().next().map_or(0, Piece::stride);
+    Ok(json_bytes(json(&served.name, haul.keys(), count, key_bytes)))
 }
 
 /// Someone who wants more than fits in JSON is told how to get it.
@@ -65,13 +75,17 @@ fn suggest_text(mut refusal: Refusal, request: &TakeRequest, limits: &crate::con
 }
 
 /// `{"keyspace":"links","keys":["aZ3k9Qp"]}`. Keys need no escaping: alphabets are letters, digits, - and _.
-fn json(keyspace: &keymill_id::KeyspaceName, haul: &Haul) -> Vec<u8> {
-    let per_key: usize = haul.pieces().next().map_or(0, |piece| piece.stride() + 3);
-    let mut out = Vec::with_capacity(48 + keyspace.as_str().len() + per_key * haul.count() as usize);
+fn json<'k>(
+    keyspace: &keymill_id::KeyspaceName,
+    keys: impl Iterator<Item = &'k [u8]>,
+    count: u32,
+    key_bytes: usize,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(48 + keyspace.as_str().len() + (key_bytes + 3) * count as usize);
     out.extend_from_slice(b"{\"keyspace\":\"");
     out.extend_from_slice(keyspace.as_str().as_bytes());
     out.extend_from_slice(b"\",\"keys\":[");
-    for (index, key) in haul.keys().enumerate() {
+    for (index, key) in keys.enumerate() {
         out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
         out.extend_from_slice(key);
         out.push(b'"');

@@ -168,6 +168,11 @@ fn read_track(row: &Row<'_>) -> Result<(Track, TrackRow), LedgerError> {
     Ok((track, found))
 }
 
+/// A search in a damaged tree can end at a sound row that is not the one looked for.
+fn as_asked<T: PartialEq + std::fmt::Debug>(found: &T, asked: &T) -> Result<(), LedgerError> {
+    if found == asked { Ok(()) } else { Err(corrupt(format!("it gave {found:?} for {asked:?}"))) }
+}
+
 fn hole_crc(track: &str, number: Number, kind: &str) -> i64 {
     crc(&[track.as_bytes(), &number.get().to_be_bytes(), kind.as_bytes()])
 }
@@ -239,7 +244,8 @@ impl Rows for SqliteRows<'_> {
     async fn track(&mut self, track: &Track) -> Result<Option<TrackRow>, LedgerError> {
         let sql = "SELECT track, cursor, revision, claims, reserved, issued, burned, holes, crc
                    FROM tracks WHERE track = ?1";
-        Ok(self.query(sql, [track.to_string()], read_track)?.pop().map(|(_, row)| row))
+        let found = self.query(sql, [track.to_string()], read_track)?.pop();
+        found.map(|(name, row)| as_asked(&name, track).map(|()| row)).transpose()
     }
 
     async fn put_track(&mut self, track: &Track, row: &TrackRow) -> Result<(), LedgerError> {
@@ -273,14 +279,20 @@ impl Rows for SqliteRows<'_> {
     async fn hole(&mut self, track: &Track, number: Number) -> Result<Option<HoleKind>, LedgerError> {
         let sql = "SELECT track, number, kind, crc FROM holes WHERE track = ?1 AND number = ?2";
         let params = params![track.to_string(), stored(number.get())?];
-        Ok(self.query(sql, params, read_hole)?.pop().map(|(_, _, kind)| kind))
+        let found = self.query(sql, params, read_hole)?.pop();
+        let asked = (track.to_string(), number);
+        found.map(|(name, at, kind)| as_asked(&(name, at), &asked).map(|()| kind)).transpose()
     }
 
     async fn holes(&mut self, track: &Track, block: Block) -> Result<Vec<Number>, LedgerError> {
         let sql = "SELECT track, number, kind, crc FROM holes
                    WHERE track = ?1 AND number >= ?2 AND number < ?3 ORDER BY number";
         let params = params![track.to_string(), stored(block.start().get())?, stored(block.end().get())?];
-        Ok(self.query(sql, params, read_hole)?.into_iter().map(|(_, number, _)| number).collect())
+        let (name, found) = (track.to_string(), self.query(sql, params, read_hole)?);
+        let number = |(of, number, _): (String, _, _)| {
+            as_asked(&(of, block.contains(number)), &(name.clone(), true)).map(|()| number)
+        };
+        found.into_iter().map(number).collect()
     }
 
     async fn put_hole(&mut self, track: &Track, number: Number, kind: HoleKind) -> Result<(), LedgerError> {

@@ -2,7 +2,9 @@
 //!
 //! A checksum tells that a row is rotten only to those who read the row. One whose *name* has rotted is
 //! never asked for again: its track would look unused. So all of them are read here, and counted
-//! against what other rows say there must be. It costs about a second for some millions of holes.
+//! against what other rows say there must be. And a page whose bookkeeping has rotted reads well until
+//! the next write lands on its neighbour: so SQLite checks its pages first. Both together cost about
+//! half a second for a million holes, and nothing one would notice otherwise.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +15,21 @@ use super::{
 use crate::{LedgerError, Rows, Track};
 
 pub(super) fn verify(rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    let found = rows.query("PRAGMA quick_check(1)", [], |row| get::<String>(row, 0))?;
+    if found != ["ok"] {
+        return Err(corrupt(found.join("; ")));
+    }
     let head = run_now(rows.head())?;
     rows.query("SELECT kind, key, body, crc FROM documents", [], |row| {
         let (kind, key, body): (String, String, String) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
         open_document::<serde::de::IgnoredAny>(&kind, &key, &body, get(row, 3)?)
     })?;
-    let tracks: BTreeMap<_, _> = run_now(rows.tracks())?.into_iter().collect();
+    let tracks = run_now(rows.tracks())?;
+    let names: Vec<String> = tracks.iter().map(|(track, _)| track.to_string()).collect();
+    if !names.is_sorted_by(|earlier, later| earlier < later) {
+        return Err(corrupt("a track is there twice, or not where it belongs".to_owned()));
+    }
+    let tracks: BTreeMap<_, _> = tracks.into_iter().collect();
 
     let keyspaces = run_now(rows.keyspaces())?;
     if keyspaces.len() as u64 != head.keyspaces {

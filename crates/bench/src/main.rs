@@ -1,0 +1,49 @@
+//! `cargo xtask bench`: every figure next to what it is compared with, from one run.
+//!
+//! Machines are noisy, so ratios are printed and the steady figure is CPU per request; nothing here is
+//! a test. Name sections to run only those: `cargo xtask bench take http`.
+
+mod http;
+mod ledger;
+mod memory;
+mod process;
+mod spell;
+mod take;
+
+/// As the server has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+type Section = fn() -> anyhow::Result<()>;
+
+const SECTIONS: &[(&str, Section)] = &[
+    ("take", take::run),
+    ("spell", spell::run),
+    ("http", http::run),
+    ("ledger", ledger::run),
+    ("memory", memory::run),
+];
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "bare-axum") {
+        return http::bare_axum();
+    }
+    for (name, section) in SECTIONS {
+        if arguments.is_empty() || arguments.iter().any(|wanted| wanted == name) {
+            println!("\n## {name}");
+            section()?;
+        }
+    }
+    Ok(())
+}
+
+/// One figure, what it is measured against, and the goal.
+fn compare(what: &str, figure: f64, unit: &str, against: &str, ratio: f64, goal: &str) {
+    println!("{what:<44} {figure:>10.2} {unit:<8} {ratio:>7.2}x {against:<28} goal {goal}");
+}
+
+/// The best of several runs: the least disturbed one.
+fn best(runs: usize, mut run: impl FnMut() -> f64) -> f64 {
+    (0..runs).map(|_| run()).fold(f64::INFINITY, f64::min)
+}
