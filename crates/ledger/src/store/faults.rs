@@ -10,12 +10,13 @@ use std::{
 use super::Store;
 use crate::{Grade, LedgerError, Timestamp, ops::Operation};
 
-/// When a fault strikes: at the n-th matching call, or at every k-th.
+/// When a fault strikes: at the n-th matching call, at every k-th, or at all after the n-th.
 #[derive(Debug, Clone, Copy)]
 pub enum When {
     Never,
     Nth(u64),
     Every(u64),
+    After(u64),
 }
 
 /// A counter of calls to one operation (or to any), and when to strike.
@@ -41,6 +42,7 @@ impl Strike {
             When::Never => false,
             When::Nth(nth) => call == nth,
             When::Every(every) => call.is_multiple_of(every),
+            When::After(calls) => call > calls,
         }
     }
 }

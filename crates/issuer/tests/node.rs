@@ -1,0 +1,308 @@
+//! Whole nodes on a ledger that misbehaves: keys are taken while replies are lost, calls fail and slow
+//! down, the ledger goes back in time; none comes twice, and everything recovers by itself.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use keymill_id::{KeyspaceName, Stated};
+use keymill_issuer::{
+    CreateError, IssueError, KeyState, Node, NodeSettings, NodeState, Wanted, clock::SystemClock,
+    tuning::Tuning, witness::Witness,
+};
+use keymill_ledger::{
+    HoleKind, Ledger, MemoryStore, NodeName, Track,
+    faults::{Fails, LosesReplies, Slow, Strike, When},
+    ops,
+};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn name(text: &str) -> KeyspaceName {
+    KeyspaceName::parse(text).unwrap()
+}
+
+fn stated(json: &str) -> Stated {
+    serde_json::from_str(json).unwrap()
+}
+
+fn wanted(keyspace: &str, json: &str) -> Wanted {
+    let tuning: Tuning = serde_json::from_str(r#"{"stock_min":100}"#).unwrap();
+    Wanted { name: name(keyspace), stated: stated(json), tuning }
+}
+
+fn settings(node: &str) -> NodeSettings {
+    NodeSettings {
+        name: NodeName::parse(node).unwrap(),
+        region: None,
+        heartbeat: Duration::from_millis(50),
+        timeout: Duration::from_millis(500),
+        keyspaces_max: 100,
+        tuning: HashMap::new(),
+        wanted: vec![wanted("links", r#"{"scheme":"pool"}"#), wanted("tickets", r#"{"scheme":"sequence"}"#)],
+        version: "test".to_owned(),
+        address: String::new(),
+        lanes: 2,
+    }
+}
+
+fn start(ledger: Arc<dyn Ledger>, dir: &Path, node: &str) -> Arc<Node> {
+    let witness =
+        Witness::open(&dir.join(format!("witness-{node}")), &NodeName::parse(node).unwrap()).unwrap();
+    Node::start(ledger, Arc::new(SystemClock::new()), witness, settings(node)).unwrap()
+}
+
+async fn until(node: &Node, wanted: impl FnMut(&NodeState) -> bool) -> NodeState {
+    let mut state = node.state();
+    tokio::time::timeout(PATIENCE, state.wait_for(wanted)).await.expect("in time").unwrap().clone()
+}
+
+async fn serving(node: &Node) {
+    until(node, |state| *state == NodeState::Serving).await;
+}
+
+async fn take(node: &Arc<Node>, keyspace: &str, count: u32) -> Result<Vec<String>, IssueError> {
+    let haul = node.keyspace(keyspace).await?.take(count, PATIENCE).await?;
+    Ok(haul.keys().map(|key| String::from_utf8(key.to_vec()).unwrap()).collect())
+}
+
+fn numbers(tickets: &[String]) -> Vec<u64> {
+    tickets.iter().map(|ticket| ticket.parse().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_stop_gives_back_and_the_next_start_goes_on_without_a_gap() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger.clone(), dir.path(), "a");
+    serving(&node).await;
+    assert_eq!(numbers(&take(&node, "tickets", 150).await.unwrap()), (1..=150).collect::<Vec<_>>());
+    let stopped = node.stop(PATIENCE).await;
+    assert!(stopped.given_back > 0);
+    assert_eq!(take(&node, "tickets", 1).await, Err(IssueError::Draining));
+    drop(node);
+    let node = start(ledger, dir.path(), "a");
+    serving(&node).await;
+    assert_eq!(numbers(&take(&node, "tickets", 2).await.unwrap()), [151, 152]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_burns_the_stock_and_repeats_nothing() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let mut seen = HashSet::new();
+    for _ in 0..20 {
+        let node = start(ledger.clone(), dir.path(), "a");
+        serving(&node).await;
+        for keyspace in ["links", "tickets"] {
+            for key in take(&node, keyspace, 77).await.unwrap() {
+                assert!(seen.insert((keyspace, key)), "a key came twice");
+            }
+        }
+        drop(node); // no stop: what it held is gone
+    }
+    let cursor =
+        ledger.track(ops::TrackAt { track: Track::of(name("tickets")) }).await.unwrap().unwrap().cursor;
+    assert!(cursor.get() <= 20 * (77 + 2 * 200), "each crash burns at most the stock: {cursor}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_replies_failed_and_slow_calls_waste_numbers_and_repeat_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(MemoryStore::new("l"));
+    let lossy = LosesReplies { inner: store.clone(), strike: Strike::on(Some("reserve"), When::Every(3)) };
+    let failing = Fails { inner: lossy, strike: Strike::on(Some("reserve"), When::Every(4)) };
+    let strike = Strike::on(Some("reserve"), When::Every(5));
+    let slow = Slow { inner: failing, strike, delay: Duration::from_millis(300) };
+    let node = start(Arc::new(slow), dir.path(), "a");
+    serving(&node).await;
+    let mut tasks = Vec::new();
+    for task in 0..4u32 {
+        let node = node.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut keys = Vec::new();
+            for round in 0..40 {
+                // A refusal is fine here; a repeat is not.
+                keys.extend(take(&node, "links", 1 + (task * 31 + round) % 90).await.unwrap_or_default());
+            }
+            keys
+        }));
+    }
+    let mut seen = HashSet::new();
+    for task in tasks {
+        for key in task.await.unwrap() {
+            assert!(seen.insert(key), "a key came twice");
+        }
+    }
+    assert!(seen.len() > 2000, "{}", seen.len());
+    let row = store.track(ops::TrackAt { track: Track::of(name("links")) }).await.unwrap().unwrap();
+    assert!(row.cursor.get() > seen.len() as u64, "lost replies burned numbers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_share_a_ledger_and_never_a_key() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let nodes = [start(ledger.clone(), dir.path(), "a"), start(ledger.clone(), dir.path(), "b")];
+    let mut seen = HashSet::new();
+    for node in &nodes {
+        serving(node).await;
+    }
+    for round in 0..60 {
+        for key in take(&nodes[round % 2], "tickets", 40).await.unwrap() {
+            assert!(seen.insert(key), "a ticket came twice");
+        }
+    }
+    // What one created the other serves at once; what one issued the other can tell.
+    nodes[0]
+        .create_keyspace(&name("promo"), &stated(r#"{"scheme":"pool"}"#), &Tuning::default())
+        .await
+        .unwrap();
+    let key = take(&nodes[1], "promo", 1).await.unwrap().remove(0);
+    let served = nodes[0].keyspace("promo").await.unwrap();
+    let found = nodes[0].inspect(&served, &key).await.unwrap().unwrap();
+    assert_eq!(found.node.unwrap().as_str(), "b");
+    for node in &nodes {
+        node.stop(PATIENCE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_process_of_the_same_name_fences_the_older() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let ledger = Arc::new(MemoryStore::new("l"));
+    let older = start(ledger.clone(), dirs[0].path(), "a");
+    serving(&older).await;
+    let newer = start(ledger, dirs[1].path(), "a");
+    serving(&newer).await;
+    let state = until(&older, |state| matches!(state, NodeState::Dead { .. })).await;
+    assert!(matches!(state, NodeState::Dead { reason } if reason.contains("started again elsewhere")));
+    assert!(take(&newer, "links", 1).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_went_back_is_halted_burned_reported_and_healed() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger.clone(), dir.path(), "a");
+    serving(&node).await;
+    let mut seen: HashSet<String> = take(&node, "tickets", 50).await.unwrap().into_iter().collect();
+    let old = ledger.snapshot();
+    seen.extend(take(&node, "tickets", 500).await.unwrap());
+    ledger.rewind(old);
+    until(&node, |state| matches!(state, NodeState::Halted { .. })).await;
+    // Burned before anyone can be served from it.
+    let refused = loop {
+        match take(&node, "tickets", 1).await {
+            Ok(keys) => assert!(seen.insert(keys[0].clone()), "a ticket came twice"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, IssueError::LedgerHalted(_)));
+    let advance = |dry_run| ops::Advance { without: Vec::new(), dry_run, at: node.now() };
+    let planned = tokio::time::timeout(PATIENCE, async {
+        loop {
+            match ledger.advance(advance(true)).await {
+                Ok(planned) => break planned,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await, // not reported yet
+            }
+        }
+    });
+    assert!(!planned.await.unwrap().is_empty());
+    ledger.advance(advance(false)).await.unwrap();
+    serving(&node).await;
+    for ticket in take(&node, "tickets", 600).await.unwrap() {
+        assert!(seen.insert(ticket), "a ticket came twice");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_out_of_reach_is_ridden_out_from_stock_and_then_said() {
+    let dir = tempfile::tempdir().unwrap();
+    // The first reserve of each keyspace succeeds; nothing after it does.
+    let store = Fails { inner: MemoryStore::new("l"), strike: Strike::on(Some("reserve"), When::After(2)) };
+    let node = start(Arc::new(store), dir.path(), "a");
+    serving(&node).await;
+    assert_eq!(take(&node, "links", 60).await.unwrap().len(), 60);
+    let served = node.keyspace("links").await.unwrap();
+    let refused = served.take(5000, Duration::from_millis(300)).await.map(|haul| haul.count());
+    assert_eq!(refused, Err(IssueError::LedgerUnavailable));
+    // All or nothing: what was gathered for the large take is still there for a small one.
+    assert_eq!(take(&node, "links", 40).await.unwrap().len(), 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_disagrees_is_refused_with_both_values() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger, dir.path(), "a");
+    serving(&node).await;
+    let length = |length: u32| stated(&format!(r#"{{"scheme":"pool","length":{length}}}"#));
+    let create =
+        async |stated: &Stated| node.create_keyspace(&name("promo"), stated, &Tuning::default()).await;
+    assert!(create(&length(8)).await.unwrap().1);
+    assert!(!create(&length(8)).await.unwrap().1, "the same again is fine");
+    assert!(!create(&stated(r#"{"scheme":"pool"}"#)).await.unwrap().1, "what is not stated is not compared");
+    let refused = create(&length(9)).await.unwrap_err();
+    assert!(matches!(refused, CreateError::Conflict { .. }));
+    assert!(refused.to_string().contains('8') && refused.to_string().contains('9'), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withheld_number_is_never_issued_and_the_give_back_survives_it() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger, dir.path(), "a");
+    serving(&node).await;
+    let tiny = stated(r#"{"scheme":"pool","alphabet":"base36","length":2,"order":"sequential"}"#);
+    node.create_keyspace(&name("tiny"), &tiny, &Tuning::default()).await.unwrap();
+    let served = node.keyspace("tiny").await.unwrap();
+    let alias = served.mint.number_of("zz").unwrap();
+    let outcome = node.withhold(&served, vec![alias, alias], HoleKind::Alias).await.unwrap();
+    assert_eq!(outcome, [ops::Withheld::Made, ops::Withheld::AlreadyThere(HoleKind::Alias)]);
+    assert_eq!(node.inspect(&served, "zz").await.unwrap().unwrap().state, KeyState::Alias);
+    let keys = take(&node, "tiny", 1295).await.unwrap();
+    assert!(!keys.contains(&"zz".to_owned()));
+    assert_eq!(keys.into_iter().collect::<HashSet<_>>().len(), 1295);
+    assert_eq!(take(&node, "tiny", 1).await, Err(IssueError::Exhausted));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_tells_what_became_of_a_key() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let state = async |node: &Arc<Node>, key: &str| {
+        let served = node.keyspace("links").await.unwrap();
+        node.inspect(&served, key).await.unwrap().map(|found| found.state)
+    };
+    let node = start(ledger.clone(), dir.path(), "a");
+    serving(&node).await;
+    let served = node.keyspace("links").await.unwrap();
+    let issued = take(&node, "links", 10).await.unwrap();
+    let key_of = |number: u64| served.mint.spell_one(keymill_id::Number::new(number).unwrap()).unwrap();
+    assert_eq!(state(&node, &issued[0]).await, Some(KeyState::Issued));
+    assert_eq!(state(&node, &key_of(99)).await, Some(KeyState::InStock));
+    assert_eq!(state(&node, &key_of(1_000_000)).await, Some(KeyState::NeverIssued));
+    assert_eq!(state(&node, "no!").await, None);
+    drop((node, served));
+    // It died without a word: below the last audit nobody knows.
+    let node = start(ledger.clone(), dir.path(), "a");
+    serving(&node).await;
+    assert_eq!(state(&node, &issued[0]).await, Some(KeyState::Uncertain));
+    let again = take(&node, "links", 10).await.unwrap();
+    node.stop(PATIENCE).await;
+    let node = start(ledger, dir.path(), "a");
+    serving(&node).await;
+    assert_eq!(state(&node, &again[0]).await, Some(KeyState::Issued), "a clean stop told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retired_keyspace_says_so_and_stays_known() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger, dir.path(), "a");
+    serving(&node).await;
+    let key = take(&node, "links", 1).await.unwrap().remove(0);
+    node.retire_keyspace(&name("links")).await.unwrap();
+    assert_eq!(take(&node, "links", 1).await, Err(IssueError::Retired));
+    let served = node.keyspace("links").await.unwrap();
+    assert!(node.inspect(&served, &key).await.unwrap().is_some());
+    let again =
+        node.create_keyspace(&name("links"), &stated(r#"{"scheme":"pool"}"#), &Tuning::default()).await;
+    assert!(matches!(again, Err(CreateError::Retired { .. })));
+}
