@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    extract::{Path, Query, Request, State as With},
+    extract::{Query, Request, State as With},
     http::{HeaderValue, StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
 };
@@ -20,6 +20,7 @@ use super::{
     State,
     answer::{Json, Refused},
     body,
+    path::Path,
 };
 
 /// A node that was not heard from for this long no longer counts towards a rate.
