@@ -89,6 +89,11 @@ fn note(keyspace: &str, keys: Vec<String>, seen: &mut HashSet<String>) {
     }
 }
 
+/// Starts a server on a damaged data dir; callers of what it cannot refill need not wait long.
+fn start_on(home: &Home) -> Starting {
+    home.server().environment("KEYMILL_LIMITS__TAKE_TIMEOUT", "300ms").spawn()
+}
+
 /// How a start on a damaged data dir went. Whatever came of it, no key came again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
@@ -136,7 +141,6 @@ fn outcome(starting: Starting, past: &HashSet<String>) -> Outcome {
                 }
             }
             Ok(answer) => {
-                println!("{keyspace}: {} {}", answer.code(), answer.text());
                 assert!(!answer.code().is_empty(), "{answer:?}");
                 outcome = Outcome::ServesSome;
             }
@@ -175,7 +179,7 @@ fn flipped_bits_never_bring_a_key_again() {
         }
         bytes[at] ^= 1 << dice.below(8);
         let home = past.lay_out(name, &bytes);
-        count(&mut tally, outcome(home.server().spawn(), &past.seen));
+        count(&mut tally, outcome(start_on(&home), &past.seen));
     }
     println!("bit flips: {tally:?}");
     assert!(tally.len() > 1, "some flips hit something");
@@ -198,7 +202,7 @@ fn a_database_that_was_cut_off_never_brings_a_key_again() {
             _ => {}
         }
         let home = past.lay_out(name, &bytes[..length]);
-        count(&mut tally, outcome(home.server().spawn(), &past.seen));
+        count(&mut tally, outcome(start_on(&home), &past.seen));
     }
     println!("truncations: {tally:?}");
     assert!(
@@ -273,6 +277,11 @@ fn a_full_disk_is_survived_on_stock_and_recovered_from() {
     let launch = disk.server().environment("KEYMILL_LIMITS__TAKE_TIMEOUT", "200ms");
     let mut server = launch.start();
     server.create(json!({"name": "tiny", "scheme": "pool", "alphabet": "base36", "length": 3, "grow": true}));
+    for keyspace in KEYSPACES {
+        // Little, so that it is soon used up.
+        let body = Some(r#"{"stock_max":"2K"}"#);
+        assert_eq!(server.ask("PATCH", &format!("/v1/keyspaces/{keyspace}"), body).status, 200);
+    }
     take_new(&server, 100, &mut seen);
     for round in 0..sized(3, 20) {
         disk.fill();
@@ -331,6 +340,33 @@ fn a_full_disk_is_survived_on_stock_and_recovered_from() {
     let server = launch.start();
     take_new(&server, 1000, &mut seen);
     server.terminate();
+}
+
+#[test]
+fn a_quiet_server_says_when_its_ledger_is_gone_and_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(folder.path(), "8m");
+    let server = disk.server().environment("KEYMILL_LEDGER__HEARTBEAT", "100ms").start();
+    let until = |expected: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let health = server.get("/healthz").json();
+            if health["ledger"]["state"] == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {expected}: {health}\n{}", server.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    for _ in 0..2 {
+        until("ok");
+        disk.fill();
+        until("unreachable");
+        assert_eq!(server.get("/readyz").status, 200, "there is stock");
+        assert_eq!(server.take("tickets", 1).len(), 1);
+        disk.free();
+    }
+    until("ok");
 }
 
 /// Which call fails, on which file of the data dir, when, and with what.

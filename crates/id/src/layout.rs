@@ -455,6 +455,11 @@ impl Slot {
     }
 
     #[inline]
+    pub(crate) fn shift(self) -> u32 {
+        self.shift
+    }
+
+    #[inline]
     pub(crate) fn max(self) -> u64 {
         if self.bits == 0 { 0 } else { u64::MAX >> (u64::BITS - self.bits) }
     }

@@ -222,8 +222,9 @@ pub struct Generator {
     window: Window,
     free: Place,
     pace: Pace,
-    /// When the last ID was asked for, if nothing has changed since.
+    /// When the last ID was asked for, if nothing has changed since, and that ID without its sequence.
     asked: Option<Tick>,
+    base: u64,
     ahead: u64,
     ticks_borrowed: u64,
 }
@@ -236,7 +237,7 @@ impl Generator {
         lane.check(window);
         let free = lane.first_of(window.start());
         let pace = Pace { latest: window.start(), offset: 0 };
-        Self { lane, window, free, pace, asked: None, ahead: 0, ticks_borrowed: 0 }
+        Self { lane, window, free, pace, asked: None, base: 0, ahead: 0, ticks_borrowed: 0 }
     }
 
     /// The next ID, above all before.
@@ -245,7 +246,7 @@ impl Generator {
         // Asked again at one and the same time, the rules would choose the free place again.
         if self.asked == Some(now) && self.free.sequence <= self.lane.sequence_max {
             assert!(self.window.contains(self.free.tick));
-            let id = self.lane.compose(self.free);
+            let id = self.base | self.free.sequence << self.lane.sequence.shift();
             self.free.sequence += 1;
             return Next::Id(id);
         }
@@ -271,6 +272,7 @@ impl Generator {
         self.free = Place { sequence: place.sequence + run.count, ..place };
         self.pace = pace;
         self.asked = Some(now);
+        self.base = self.lane.compose(Place { sequence: 0, ..place });
         self.ahead = place.tick.saturating_sub(now);
         Ok(run)
     }

@@ -153,6 +153,7 @@ pub(crate) async fn supervise(node: Weak<Node>) {
                 let audit = audited.elapsed() >= AUDIT_EVERY;
                 match node.beat(audit).await {
                     Ok(()) => {
+                        node.note_success();
                         if audit {
                             audited = Instant::now();
                         }

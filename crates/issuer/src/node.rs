@@ -423,12 +423,19 @@ impl Node {
         self.reserves.count.fetch_add(1, Ordering::Relaxed);
         self.reserves.nanos.fetch_add(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
         match &reserved {
-            Ok(_) => self.failures.store(0, Ordering::Relaxed),
+            Ok(_) => self.note_success(),
             Err(_) => {
                 self.reserves.failed.fetch_add(1, Ordering::Relaxed);
             }
         }
         reserved
+    }
+
+    /// A write succeeded: whatever was wrong with the ledger is over.
+    pub(crate) fn note_success(&self) {
+        if self.failures.swap(0, Ordering::Relaxed) > 0 {
+            tracing::info!("the ledger answers again");
+        }
     }
 
     /// Draws the consequence of a failed write.

@@ -5,7 +5,10 @@
 
 use std::fmt;
 
-use crate::worlds::{self, Bounds};
+use crate::{
+    step::Rules,
+    worlds::{Bounds, HOLES, REWIND, REWIND_HOLES, REWIND_LIVES, REWIND_STOP, REWIND_TWICE, STOCK},
+};
 
 macro_rules! guards {
     ($($(#[$doc:meta])* $guard:ident: $off:literal,)*) => {
@@ -47,6 +50,12 @@ guards! {
     GrantedNamesWitnessed: "a name granted over a hole that no witness has",
     /// A give-back of whole blocks lowers the witness to where the blocks before them ended.
     WitnessForgetsWhatWentBack: "a witness that keeps where a block began that went back whole",
+    /// After an advance, a name below the cursor that is not bound yet is never granted.
+    LeaptNamesAreSpent: "a name granted below a cursor that `advance` lifted",
+    /// What the lost engine carried out does not reach the one after it a second time.
+    NoReplay: "a request of the lost part that is carried out again",
+    /// The beats of one life are not those of another, whatever arrives late.
+    LivesCountApart: "beats that go on from one life to the next",
     /// The operator waits for nodes that started in the lost part, of which the ledger knows nothing.
     OperatorKnowsTheStarted: "`advance` without a node that started in the lost part",
 }
@@ -69,17 +78,33 @@ impl Guards {
 }
 
 impl Guard {
-    /// The smallest world that shows what this guard is for.
-    pub fn world(self) -> Bounds {
+    /// The search that must find a counter-example.
+    pub fn control(self) -> Rules {
+        // What is asked of the others is that somebody is given what another has.
+        let false_alarms = self == Self::WitnessForgetsWhatWentBack;
+        Rules { bounds: self.world(), guards: Guards::ALL.without(self), false_alarms }
+    }
+
+    /// A small world that shows what this guard is for. Where it can be, it is one of one-number blocks.
+    fn world(self) -> Bounds {
+        let one = |bounds: Bounds| Bounds { block: 1, ceiling: 1, ..bounds };
         match self {
-            Self::OwnBlocksOnly | Self::DeadOnceSent | Self::WitnessForgetsWhatWentBack => {
-                worlds::STOCK.small()
+            Self::OwnBlocksOnly => Bounds { block: 1, ceiling: 3, crashes: false, duplicates: 0, ..STOCK },
+            Self::DeadOnceSent => one(STOCK),
+            Self::WitnessForgetsWhatWentBack => {
+                Bounds { block: 1, ceiling: 2, crashes: false, duplicates: 0, ..STOCK }
             }
-            Self::HolesAfterTrack | Self::DrawOnlyOnMade => worlds::HOLES.small(),
-            Self::RevisionNotCursor | Self::BeatBeforeChange | Self::GiveBackHasABeat => worlds::REWIND_STOP,
-            Self::AdvanceAwaitsAnswers => worlds::REWIND,
-            Self::GrantedNamesWitnessed => worlds::REWIND_NAMES,
-            Self::OperatorKnowsTheStarted => worlds::REWIND_STOP,
+            Self::HolesAfterTrack | Self::DrawOnlyOnMade => HOLES,
+            Self::RevisionNotCursor => one(Bounds { duplicates: 1, ..REWIND_STOP }),
+            Self::BeatBeforeChange | Self::GiveBackHasABeat | Self::OperatorKnowsTheStarted => {
+                one(REWIND_STOP)
+            }
+            Self::AdvanceAwaitsAnswers => one(REWIND),
+            Self::GrantedNamesWitnessed | Self::LeaptNamesAreSpent => {
+                one(Bounds { draws: &[], registers: 1, ..REWIND_HOLES })
+            }
+            Self::LivesCountApart => one(REWIND_LIVES),
+            Self::NoReplay => Bounds { block: 1, ceiling: 2, ..REWIND_TWICE },
         }
     }
 }

@@ -35,6 +35,8 @@ static TRACK: LazyLock<Track> =
 const NOW: Timestamp = Timestamp(0);
 /// So much was reserved and claimed that no give-back runs out of it: these sums are not the model's.
 const PLENTY: u64 = 1 << 32;
+/// A new life begins at a multiple of this, and no life gets that far.
+const BEATS_OF_A_LIFE: u8 = 16;
 
 pub(crate) fn number(value: u8) -> Number {
     Number::new(value.into()).expect("small")
@@ -62,10 +64,18 @@ pub(crate) fn process(ledger: &mut Ledger, message: &Message, bounds: &Bounds, g
             });
             let op =
                 Register { node: name, remembered, region: None, report: NodeReport::default(), at: NOW };
-            desk.transact(op, ledger, |registration| Answer::Registered {
+            let answer = desk.transact(op, ledger, |registration| Answer::Registered {
                 epoch: small(registration.epoch),
                 beat: small(registration.beat),
-            })
+            });
+            match answer {
+                Answer::Registered { epoch, beat } if guards.on(Guard::LivesCountApart) => {
+                    let beat = (beat | (BEATS_OF_A_LIFE - 1)) + 1;
+                    ledger.rows[usize::from(message.node)].beat = beat;
+                    Answer::Registered { epoch, beat }
+                }
+                other => other,
+            }
         }
         Op::Report { witness } => {
             desk.transact(ReportWitness { node: name, witness: witness.to_row() }, ledger, |()| Answer::Done)
@@ -136,7 +146,16 @@ pub(crate) fn advance(ledger: &mut Ledger, guards: Guards) -> bool {
         false => NAMES.iter().map(|name| (name.clone(), 0)).collect(),
     };
     let desk = Desk { ledger: *ledger, message: None, in_step: false };
-    desk.transact(Advance { without, dry_run: false, at: NOW }, ledger, |_| Answer::Done) == Answer::Done
+    let op = Advance { without, dry_run: false, at: NOW };
+    let done = desk.transact(op, ledger, |_| Answer::Done) == Answer::Done;
+    if done && guards.on(Guard::LeaptNamesAreSpent) {
+        // Some of these were issued, in the lost part or by a blind store. They stay holes, of a kind
+        // that nobody is granted.
+        let spent = ledger.holes.alias & bits(0, ledger.cursor) & !ledger.registry;
+        ledger.holes.alias &= !spent;
+        ledger.holes.drawn |= spent;
+    }
+    done
 }
 
 /// A store that knows one ledger and one track.

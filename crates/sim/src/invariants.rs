@@ -53,7 +53,7 @@ impl fmt::Display for Violation {
 
 impl Ghost {
     pub(crate) fn issue(&mut self, number: u8, node: &Node) {
-        let when = When { blind: node.blind & 1 << number != 0, fresh: node.fresh, lost: false };
+        let when = When { blind: node.blind & 1 << number != 0, fresh: node.fresh };
         let clashes = [
             (self.issued, Violation::IssuedTwice),
             (self.named, Violation::NameIssued),
@@ -93,10 +93,10 @@ impl Ghost {
 }
 
 /// A halt needs a reason.
-pub(crate) fn halted(world: &mut World) {
+pub(crate) fn halted(world: &mut World, false_alarms: bool) {
     if world.ghost.rewound {
         world.ghost.caught = true;
-    } else {
+    } else if false_alarms {
         world.ghost.violation.get_or_insert(Violation::FalseAlarm);
     }
 }

@@ -8,7 +8,7 @@ use keymill_sim::{
 };
 
 /// More worlds than fit 6 GiB are not explored.
-const STATES_MAX: usize = 12_000_000;
+const STATES_MAX: usize = 40_000_000;
 
 fn main() -> std::process::ExitCode {
     let only = std::env::args().nth(1).unwrap_or_default();
@@ -24,12 +24,13 @@ fn main() -> std::process::ExitCode {
         knob("RESERVES", &mut bounds.reserves);
         knob("ENDS", &mut bounds.ends);
         knob("REGISTERS", &mut bounds.registers);
-        knob("COPIES", &mut bounds.copies);
+        knob("SLOTS", &mut bounds.slots);
+        knob("DUPLICATES", &mut bounds.duplicates);
         knob("BEATS", &mut bounds.heartbeats);
         knob("WITHHOLDS", &mut bounds.withholds);
         let bounds = &bounds;
         let Outcome { states, depth, took, verdict } =
-            explore(&Rules { bounds: *bounds, guards: Guards::ALL }, STATES_MAX);
+            explore(&Rules { bounds: *bounds, guards: Guards::ALL, false_alarms: true }, STATES_MAX);
         let said = match &verdict {
             Verdict::Exhausted => "no violation, exhausted".to_owned(),
             Verdict::Violated(trace) => format!("{}\n{trace}", trace.violation),
@@ -40,7 +41,7 @@ fn main() -> std::process::ExitCode {
     }
     println!("\n{:<58} {:>11} {:>6} {:>8}  counter-example", "guard off", "states", "steps", "seconds");
     for guard in Guard::ALL.iter().filter(|guard| format!("{guard:?} {guard}").contains(&only)) {
-        let rules = Rules { bounds: guard.world(), guards: Guards::ALL.without(*guard) };
+        let rules = guard.control();
         let Outcome { states, took, verdict, .. } = explore(&rules, STATES_MAX);
         let (steps, said) = match &verdict {
             Verdict::Violated(trace) => (trace.steps.len(), format!("{}\n{trace}", trace.violation)),

@@ -2,8 +2,12 @@
 //!
 //! A node here is what `pen`, `refill` and `lifecycle` of the issuer are together: one write out at a
 //! time, each with the next beat; the witness written before anything is shown; the offer made by the
-//! real [`Stock`]. It hears an answer at once, late, or never. A request may be lost (it then never
-//! arrives), come late (anything may happen before), or twice.
+//! real [`Stock`].
+//!
+//! A request may be lost (it then never arrives), come late (anything may happen before), or twice. Its
+//! answer is heard at once or never: a node that waits does nothing that an answer on its way could
+//! change, so hearing it later is the same as hearing it at once and being idle. A node that waits may
+//! give up at any time, which shows only in what it does next.
 
 use std::fmt;
 
@@ -19,7 +23,7 @@ use crate::{
     desk::{self, number},
     invariants,
     world::{
-        Answer, Granted, Holes, Kind, Ledger, Mask, Memory, Message, NODES, Node, Op, Outcome, Phase, Reply,
+        Answer, Granted, Holes, Kind, Ledger, Mask, Memory, Message, NODES, Node, Op, Outcome, Phase,
         Revision, Row, SLOTS, Tail, When, World, bits, small,
     },
     worlds::Bounds,
@@ -32,10 +36,8 @@ pub enum Step {
     Leave { node: u8 },
     Issue { node: u8, number: u8 },
     Insert { node: u8, number: u8, bound: bool },
-    GiveUpWaiting { node: u8 },
-    Hear { node: u8, answer: Answer },
     ReadHolesEarly { node: u8 },
-    Arrive { message: Message, answer: Answer },
+    Arrive { message: Message, answer: Answer, heard: bool, stays: bool },
     Copy,
     Rewind,
     Advance,
@@ -46,6 +48,8 @@ pub enum Step {
 pub struct Rules {
     pub bounds: Bounds,
     pub guards: Guards,
+    /// Whether a halt without a rewind counts.
+    pub false_alarms: bool,
 }
 
 /// Both nodes are registered and hold nothing.
@@ -58,6 +62,7 @@ pub fn beginning() -> World {
         copy: None,
         nodes: [node; NODES],
         network: [None; SLOTS],
+        duplicates: 0,
         ghost: Default::default(),
     }
 }
@@ -80,10 +85,9 @@ impl Rules {
     }
 
     fn node_acts(&self, world: &World, at: usize, next: &mut Vec<(Step, World)>) {
-        let Self { bounds, guards } = self;
+        let Self { bounds, guards, .. } = self;
         let node = &world.nodes[at];
         let name = small(at as u64);
-        let idle = !node.waiting;
         let more = world.effort() < bounds.total;
         let may_start = more && node.used.registers < bounds.registers;
         let register = Op::Register { remembered: node.witness };
@@ -93,18 +97,6 @@ impl Rules {
             go_down(&mut world, at);
             world.nodes[at].used.ends += 1;
             next.push((Step::Crash { node: name }, world));
-        }
-        if node.waiting {
-            let mut later = *world;
-            later.stop_waiting(at);
-            self.unanswered(&mut later, at);
-            next.push((Step::GiveUpWaiting { node: name }, later));
-            if let Some(reply) = node.reply {
-                let mut world = *world;
-                world.stop_waiting(at);
-                self.hears(&mut world, at, reply);
-                next.push((Step::Hear { node: name, answer: reply.answer }, world));
-            }
         }
         if let Some(Granted { number, when }) = node.inserting {
             let mut world = *world;
@@ -131,18 +123,18 @@ impl Rules {
             next.push((Step::Issue { node: name, number }, world));
         }
         match node.phase {
-            Phase::Down | Phase::Starting if idle && may_start => {
+            Phase::Down | Phase::Starting if may_start => {
                 let mut world = *world;
                 let node = &mut world.nodes[at];
                 node.phase = Phase::Starting;
                 node.used.registers += 1;
                 self.send(world, at, register, next);
             }
-            Phase::Serving if idle && more => self.serves(world, at, next),
-            Phase::Halted | Phase::Reporting if idle => {
+            Phase::Serving if more => self.serves(world, at, next),
+            Phase::Halted | Phase::Reporting => {
                 let mut world = *world;
                 burn(&mut world.nodes[at]);
-                world.nodes[at].phase = Phase::Reporting;
+                world.nodes[at].phase = Phase::Starting;
                 self.send(world, at, Op::Report { witness: node.witness }, next);
             }
             Phase::Stopping => {
@@ -156,9 +148,9 @@ impl Rules {
         }
     }
 
-    /// What a serving node with its pen free may write.
+    /// What a serving node may write. It has given up waiting for what it wrote before.
     fn serves(&self, world: &World, at: usize, next: &mut Vec<(Step, World)>) {
-        let Self { bounds, guards } = self;
+        let Self { bounds, guards, .. } = self;
         let node = &world.nodes[at];
         if node.used.reserves < bounds.reserves {
             let mut world = *world;
@@ -199,9 +191,11 @@ impl Rules {
             let whole = node.tail.filter(|tail| tail.start == from).map(|tail| tail.before);
             let kept = whole.filter(|_| guards.on(Guard::WitnessForgetsWhatWentBack));
             stopping.witness.end = kept.unwrap_or(from);
-            stopping.phase = Phase::GivingBack;
             if guards.on(Guard::DeadOnceSent) {
                 burn(stopping);
+                stopping.phase = Phase::Stopping;
+            } else {
+                stopping.phase = Phase::GivingBack;
             }
             let sent = next.len();
             self.send(world, at, Op::GiveBack { from, end, revision: Revision::narrow(revision) }, next);
@@ -216,29 +210,29 @@ impl Rules {
     /// Sends a request; where the network is full, one of those under way is lost.
     fn send(&self, mut world: World, at: usize, op: Op, next: &mut Vec<(Step, World)>) {
         let ghost = world.ghost;
+        world.stop_waiting(at);
         let node = &mut world.nodes[at];
         let stamped = !matches!(op, Op::Register { .. } | Op::Report { .. });
         if stamped {
             node.sent += 1;
         }
-        node.waiting = true;
-        node.reply = None;
         let message = Message {
             node: small(at as u64),
             epoch: if stamped { node.epoch } else { 0 },
             acked: if stamped { node.acked } else { 0 },
             next: if stamped { node.sent } else { 0 },
-            copies: self.bounds.copies,
-            awaited: true,
+            awaited: !matches!(op, Op::Report { .. } | Op::Stop),
+            done: false,
             knows: ghost.rewound && !ghost.caught && ghost.robbed[at],
             op,
         };
         let node = message.node;
-        if let Some(free) = world.network.iter().position(Option::is_none) {
+        let slots = usize::from(self.bounds.slots);
+        if let Some(free) = world.network[..slots].iter().position(Option::is_none) {
             world.network[free] = Some(message);
             next.push((Step::Send { node, op, lost: None }, world));
         } else {
-            for slot in 0..SLOTS {
+            for slot in 0..slots {
                 let mut world = world;
                 let lost = world.network[slot].replace(message);
                 next.push((Step::Send { node, op, lost }, world));
@@ -261,24 +255,31 @@ impl Rules {
         let was_halted = world.ledger.halted;
         let answer = desk::process(&mut world.ledger, &message, &self.bounds, self.guards);
         if world.ledger.halted && !was_halted {
-            invariants::halted(&mut world);
+            invariants::halted(&mut world, self.false_alarms);
         }
-        let copies = message.copies - 1;
-        world.network[slot] = (copies > 0).then_some(Message { copies, awaited: false, ..message });
+        world.network[slot] = None;
         let refused = matches!(answer, Answer::Halted | Answer::Fenced | Answer::Overtaken);
         if message.knows && !refused {
             // It wrote, and was not caught: from here on nothing is excused for its sake.
             world.ghost.robbed[at] = false;
         }
-        if message.awaited {
-            let when = When {
-                lost: world.ghost.copied && !world.ghost.rewound,
-                blind: world.is_blind(),
-                fresh: world.ledger.advanced,
-            };
-            world.nodes[at].reply = Some(Reply { answer, when });
+        let done = message.done || world.ghost.copied && !world.ghost.rewound && !refused;
+        let again = Message { awaited: false, done, ..message };
+        for heard in [true, false] {
+            if heard && !message.awaited {
+                continue;
+            }
+            let mut world = world;
+            if heard {
+                self.hears(&mut world, at, answer);
+            }
+            next.push((Step::Arrive { message, answer, heard, stays: false }, world));
+            if world.duplicates < self.bounds.duplicates {
+                world.duplicates += 1;
+                world.network[slot] = Some(again);
+                next.push((Step::Arrive { message, answer, heard, stays: true }, world));
+            }
         }
-        next.push((Step::Arrive { message, answer }, world));
     }
 
     fn outside_acts(&self, world: &World, next: &mut Vec<(Step, World)>) {
@@ -309,38 +310,27 @@ impl Rules {
             rewound.ledger = copy;
             rewound.copy = None;
             rewound.ghost.rewound = true;
+            for slot in &mut rewound.network {
+                if self.guards.on(Guard::NoReplay) && slot.is_some_and(|message| message.done) {
+                    *slot = None;
+                }
+                *slot = slot.map(|message| Message { done: false, ..message });
+            }
             next.push((Step::Rewind, rewound));
         }
     }
 
-    /// The wait was over before an answer came: nobody knows what became of the write.
-    fn unanswered(&self, world: &mut World, at: usize) {
-        match world.nodes[at].phase {
-            Phase::Reporting => world.nodes[at].phase = Phase::Starting,
-            Phase::GivingBack => self.after_giving_back(world, at),
-            _ => {}
-        }
-    }
-
-    fn after_giving_back(&self, world: &mut World, at: usize) {
-        if self.bounds.farewells {
-            burn(&mut world.nodes[at]);
-            world.nodes[at].phase = Phase::Stopping;
-        } else {
-            go_down(world, at);
-        }
-    }
-
-    fn hears(&self, world: &mut World, at: usize, Reply { answer, when }: Reply) {
+    fn hears(&self, world: &mut World, at: usize, answer: Answer) {
+        let when = When { blind: world.is_blind(), fresh: world.ledger.advanced };
+        let lost = world.ghost.copied && !world.ghost.rewound;
         let phase = world.nodes[at].phase;
         match answer {
             Answer::Fenced => return go_down(world, at),
             Answer::Halted => match phase {
                 Phase::Starting => world.nodes[at].phase = Phase::Reporting,
-                Phase::GivingBack => self.after_giving_back(world, at),
-                _ => world.nodes[at].phase = Phase::Halted,
+                Phase::Serving => world.nodes[at].phase = Phase::Halted,
+                _ => {}
             },
-            Answer::Overtaken | Answer::Exhausted | Answer::NotHalted => self.unanswered(world, at),
             _ => {}
         }
         let node = &mut world.nodes[at];
@@ -369,7 +359,7 @@ impl Rules {
                 if when.blind {
                     node.blind |= bits(start, end);
                 }
-                world.ghost.robbed[at] |= when.lost;
+                world.ghost.robbed[at] |= lost;
             }
             Answer::Withheld { number, kind, outcome, before, after } => {
                 node.acked = node.sent;
@@ -381,7 +371,7 @@ impl Rules {
                 let mut stock = stock(node);
                 stock.revised(before.wide(), after.wide());
                 node.tail = node.tail.and_then(|known| tail(&stock, known.before));
-                world.ghost.robbed[at] |= when.lost;
+                world.ghost.robbed[at] |= lost;
                 let draws = match outcome {
                     Outcome::Made => true,
                     Outcome::AlreadyThere(_) => !self.guards.on(Guard::DrawOnlyOnMade),
@@ -395,13 +385,16 @@ impl Rules {
                     _ => {}
                 }
             }
-            Answer::GivenBack => {
-                node.acked = node.sent;
-                self.after_giving_back(world, at);
+            Answer::GivenBack | Answer::Done => node.acked = node.sent,
+            Answer::Exhausted | Answer::Halted | Answer::Fenced | Answer::Overtaken | Answer::NotHalted => {}
+        }
+        if phase == Phase::GivingBack {
+            if self.bounds.farewells {
+                burn(&mut world.nodes[at]);
+                world.nodes[at].phase = Phase::Stopping;
+            } else {
+                go_down(world, at);
             }
-            Answer::Done if phase == Phase::Reporting => node.phase = Phase::Starting,
-            Answer::Done => node.acked = node.sent,
-            _ => {}
         }
     }
 
@@ -441,8 +434,6 @@ impl Rules {
 
 impl World {
     fn stop_waiting(&mut self, at: usize) {
-        self.nodes[at].waiting = false;
-        self.nodes[at].reply = None;
         for message in self.network.iter_mut().flatten() {
             message.awaited &= usize::from(message.node) != at;
         }
@@ -524,6 +515,23 @@ impl fmt::Display for Op {
     }
 }
 
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registered { epoch, beat } => write!(f, "registered as start {epoch}, beat {beat}"),
+            Self::Reserved { start, end, revision, holes: 0 } => {
+                write!(f, "{start}..{end} at revision {}", revision.wide())
+            }
+            Self::Reserved { start, end, revision, holes } => {
+                write!(f, "{start}..{end} without {holes:#b} at revision {}", revision.wide())
+            }
+            Self::GivenBack => f.write_str("settled"),
+            Self::Withheld { outcome, after, .. } => write!(f, "{outcome:?}, revision {}", after.wide()),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -538,17 +546,13 @@ impl fmt::Display for Step {
                 let outcome = if *bound { "is granted" } else { "is refused: it is bound" };
                 write!(f, "{} asks the registry for {number}, which {outcome}", spell(*node))
             }
-            Self::GiveUpWaiting { node } => write!(f, "{} waits no longer for its answer", spell(*node)),
-            Self::Hear { node, answer } => write!(f, "{} hears: {answer:?}", spell(*node)),
             Self::ReadHolesEarly { node } => {
                 write!(f, "{}'s reserve reads the holes, then waits", spell(*node))
             }
-            Self::Arrive { message: Message { node, epoch, acked, next, op, .. }, answer } => {
-                write!(
-                    f,
-                    "{}'s {op} [start {epoch}, beat {acked}→{next}] is carried out: {answer:?}",
-                    spell(*node)
-                )
+            Self::Arrive { message: Message { node, epoch, acked, next, op, .. }, answer, heard, stays } => {
+                write!(f, "{}'s {op} [start {epoch}, beat {acked}→{next}] arrives: {answer}", spell(*node))?;
+                f.write_str(if *heard { ", as it hears" } else { ", unheard" })?;
+                f.write_str(if *stays { "; it will come again" } else { "" })
             }
             Self::Copy => f.write_str("the store is copied"),
             Self::Rewind => f.write_str("the store goes back to the copy"),

@@ -13,7 +13,7 @@ use crate::invariants::Violation;
 pub type Mask = u8;
 
 pub const NODES: usize = 2;
-/// Requests under way at a time. One more, and an old one is lost.
+/// Requests under way at a time, at most.
 pub const SLOTS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +24,8 @@ pub struct World {
     pub nodes: [Node; NODES],
     /// Sorted, the empty slots last: two worlds that differ in the order only are one.
     pub network: [Option<Message>; SLOTS],
+    /// Messages that stayed under way though they arrived.
+    pub duplicates: u8,
     pub ghost: Ghost,
 }
 
@@ -99,10 +101,6 @@ pub struct Node {
     pub epoch: u8,
     pub acked: u8,
     pub sent: u8,
-    /// A write is out, and its answer would be heard.
-    pub waiting: bool,
-    /// The answer is on its way back.
-    pub reply: Option<Reply>,
     /// Reserved numbers that have not left, holes among them.
     pub held: Mask,
     pub holes: Mask,
@@ -128,8 +126,9 @@ pub enum Phase {
     Halted,
     /// It has burned, and is about to write its witness into the ledger.
     Reporting,
+    /// It keeps what it gives back until it hears; only with that guard off.
     GivingBack,
-    /// It has given back, and is about to say that it stops.
+    /// It has sent what goes back, and is about to say that it stops.
     Stopping,
 }
 
@@ -166,10 +165,10 @@ pub struct Message {
     pub epoch: u8,
     pub acked: u8,
     pub next: u8,
-    /// How often it may still arrive.
-    pub copies: u8,
     /// Its sender listens for the answer.
     pub awaited: bool,
+    /// Ghost: it was carried out in the part that a rewind takes.
+    pub done: bool,
     /// Ghost: sent after the rewind by a node that the lost part had granted something.
     pub knows: bool,
     pub op: Op,
@@ -229,17 +228,9 @@ pub enum Outcome {
     Passed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reply {
-    pub answer: Answer,
-    pub when: When,
-}
-
 /// Ghost: when a request was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct When {
-    /// After the copy and before the rewind: the rewind takes it.
-    pub lost: bool,
     /// After the rewind, while some node that it robbed had been silent: see [`World::is_blind`].
     pub blind: bool,
     /// After an advance.
@@ -272,14 +263,9 @@ pub struct Ghost {
 }
 
 impl World {
-    /// The store went back, somebody was robbed, or will be once the answer arrives, and nobody who
-    /// could tell has written yet.
+    /// The store went back, somebody was robbed, and nobody who could tell has written yet.
     pub fn is_blind(&self) -> bool {
-        let grants = |answer| matches!(answer, Answer::Reserved { .. } | Answer::Withheld { .. });
-        let about_to_hear =
-            |node: &Node| node.reply.is_some_and(|reply| reply.when.lost && grants(reply.answer));
-        let robbed = self.ghost.robbed.contains(&true) || self.nodes.iter().any(about_to_hear);
-        self.ghost.rewound && !self.ghost.caught && robbed
+        self.ghost.rewound && !self.ghost.caught && self.ghost.robbed.contains(&true)
     }
 
     /// The same world with the nodes' names exchanged.

@@ -24,8 +24,10 @@ pub struct Bounds {
     pub farewells: bool,
     /// How often it may ask to be registered. Both are registered when the world begins.
     pub registers: u8,
-    /// How often a message may arrive.
-    pub copies: u8,
+    /// How often a message may arrive and stay under way, in the whole world.
+    pub duplicates: u8,
+    /// Requests under way at a time; one more, and an old one is lost. At most [`SLOTS`](crate::world::SLOTS).
+    pub slots: u8,
     /// Requests, crashes and stops of both nodes together.
     pub total: u8,
     /// The store may go back to a copy, once.
@@ -46,20 +48,22 @@ const NOTHING: Bounds = Bounds {
     stops: false,
     farewells: false,
     registers: 0,
-    copies: 2,
+    duplicates: 0,
+    slots: 3,
     total: u8::MAX,
     rewind: false,
 };
 
 /// Reserve, issue, give back, crash and start again; no rewind.
 pub const STOCK: Bounds = Bounds {
-    name: "stock: reserve, issue, give back, crash, restart",
+    name: "stock: reserve, issue, give back, crash, start again",
     ceiling: 6,
-    reserves: 2,
+    reserves: 3,
     ends: 1,
     crashes: true,
     stops: true,
     registers: 1,
+    duplicates: 1,
     ..NOTHING
 };
 
@@ -75,50 +79,84 @@ pub const HOLES: Bounds = Bounds {
     crashes: true,
     stops: true,
     registers: 1,
+    duplicates: 1,
+    total: 6,
     ..NOTHING
 };
 
-/// A rewind, a halt and an advance.
+/// A rewind, a halt and an advance; messages come late.
 pub const REWIND: Bounds = Bounds {
-    name: "rewind: reserve, crash, halt, advance",
-    ceiling: 6,
-    reserves: 2,
+    name: "rewind: reserve, crash, halt, report, advance",
+    ceiling: 8,
+    reserves: 3,
     ends: 1,
     crashes: true,
-    registers: 2,
-    heartbeats: 1,
+    registers: 1,
+    slots: 2,
+    total: 8,
     rewind: true,
     ..NOTHING
 };
 
-/// The same with clean stops.
+/// The same, and a message comes twice.
+pub const REWIND_TWICE: Bounds = Bounds {
+    name: "rewind, twice: reserve, heartbeat, halt, report, advance",
+    ceiling: 6,
+    reserves: 2,
+    heartbeats: 1,
+    registers: 1,
+    duplicates: 1,
+    total: 6,
+    rewind: true,
+    ..NOTHING
+};
+
+/// A process that crashes and starts again around the rewind, with messages of both lives under way.
+pub const REWIND_LIVES: Bounds = Bounds {
+    name: "rewind, two lives: heartbeat, crash, register, reserve",
+    ceiling: 4,
+    reserves: 1,
+    heartbeats: 2,
+    ends: 1,
+    crashes: true,
+    registers: 2,
+    total: 7,
+    rewind: true,
+    ..NOTHING
+};
+
+/// A rewind and clean stops.
 pub const REWIND_STOP: Bounds = Bounds {
-    name: "rewind and stop: give back, farewell, halt, advance",
+    name: "rewind, stop: give back, farewell, halt, report, advance",
     ceiling: 4,
     reserves: 2,
     ends: 1,
     stops: true,
     farewells: true,
     registers: 2,
+    slots: 2,
+    total: 7,
     rewind: true,
     ..NOTHING
 };
 
-/// The same with holes.
-pub const REWIND_NAMES: Bounds = Bounds {
-    name: "rewind and holes: names and draws, halt, advance",
+/// A rewind and holes.
+pub const REWIND_HOLES: Bounds = Bounds {
+    name: "rewind, holes: names, draws, halt, report, advance",
     ceiling: 4,
     reserves: 1,
     withholds: 2,
     names: &[0],
     draws: &[1],
     registers: 2,
-    copies: 1,
+    slots: 2,
+    total: 7,
     rewind: true,
     ..NOTHING
 };
 
-pub const ALL: &[Bounds] = &[STOCK, HOLES, REWIND, REWIND_STOP, REWIND_NAMES];
+pub const ALL: &[Bounds] =
+    &[STOCK, HOLES, REWIND, REWIND_TWICE, REWIND_LIVES, REWIND_STOP, REWIND_HOLES];
 
 impl Bounds {
     /// Small enough for every test run.
