@@ -35,7 +35,11 @@ fn take_all(server: &Server, keyspace: &str) -> Vec<String> {
                             keys.extend(taken);
                         }
                         _ => {
-                            assert_eq!((answer.status, answer.code().as_str()), (410, "exhausted"), "{answer:?}");
+                            assert_eq!(
+                                (answer.status, answer.code().as_str()),
+                                (410, "exhausted"),
+                                "{answer:?}"
+                            );
                             if count == 1 {
                                 return keys;
                             }
@@ -61,8 +65,9 @@ fn a_tiny_keyspace_spells_each_of_its_keys_once_and_then_says_exhausted() {
         let keys = take_all(&server, &name);
         let distinct: HashSet<&String> = keys.iter().collect();
         assert_eq!((keys.len(), distinct.len()), (SIZE, SIZE), "in round {round}");
-        let well_spelled =
-            |key: &String| key.len() == 2 && key.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase());
+        let well_spelled = |key: &String| {
+            key.len() == 2 && key.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
+        };
         assert!(keys.iter().all(well_spelled));
         assert_eq!(server.show(&name)["level"], "0");
     }
@@ -106,9 +111,8 @@ fn a_tiny_keyspace_that_is_killed_on_the_way_repeats_nothing_and_ends() {
 fn a_keyspace_that_grows_goes_on_with_longer_keys() {
     let home = Home::new();
     let server = home.start();
-    server.create(
-        json!({"name": "codes", "scheme": "pool", "alphabet": "base36", "length": 2, "grow": true}),
-    );
+    server
+        .create(json!({"name": "codes", "scheme": "pool", "alphabet": "base36", "length": 2, "grow": true}));
     let mut keys: Vec<String> = Vec::new();
     while keys.len() < SIZE + 5000 {
         keys.extend(server.take("codes", 37));
@@ -223,7 +227,11 @@ fn keys_with_prefix_and_check_character_are_read_back() {
             typo[last] = if typo[last] == b'7' { b'8' } else { b'7' };
             let typo = String::from_utf8(typo).unwrap();
             let refused = server.get(&format!("/v1/keyspaces/{keyspace}/keys/{typo}"));
-            assert_eq!((refused.status, refused.code().as_str()), (404, "key_not_found"), "{typo}: {refused:?}");
+            assert_eq!(
+                (refused.status, refused.code().as_str()),
+                (404, "key_not_found"),
+                "{typo}: {refused:?}"
+            );
         }
     }
     let key = &server.take("orders", 1)[0];

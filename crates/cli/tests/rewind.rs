@@ -69,7 +69,10 @@ fn an_older_copy_halts_the_ledger_until_it_is_advanced() {
 
     let before = cursors(&home);
     let planned = home.ledger(&["advance", "--dry-run"]).ok();
-    assert!(planned.contains("links: would go from") && planned.contains("tickets: would go from"), "{planned}");
+    assert!(
+        planned.contains("links: would go from") && planned.contains("tickets: would go from"),
+        "{planned}"
+    );
     assert_eq!(cursors(&home), before, "a dry run changes nothing");
     assert_halted(&server);
     let asked = home.ledger(&["advance"]);
@@ -112,7 +115,8 @@ fn the_halt_outlives_restarts_and_can_be_ended_without_a_server() {
 
     let shown = home.ledger(&["show"]).ok();
     assert!(shown.contains("halted"), "the file says so too: {shown}");
-    let planned: Value = serde_json::from_str(&home.ledger(&["advance", "--dry-run", "--json"]).ok()).unwrap();
+    let planned: Value =
+        serde_json::from_str(&home.ledger(&["advance", "--dry-run", "--json"]).ok()).unwrap();
     let links = planned["advanced"].as_array().unwrap().iter().find(|track| track["track"] == "links");
     let to: u64 = links.expect("it has to move")["to"].as_str().unwrap().parse().unwrap();
     assert!(to >= 3000, "above all that was issued: {planned}");
@@ -261,7 +265,8 @@ fn ledger_commands_work_on_a_data_dir_without_a_server() {
     let tickets = shown["tracks"].as_array().unwrap().iter().find(|track| track["track"] == "tickets");
     assert_eq!(tickets.unwrap()["cursor"], "7", "all but seven went back");
     let url = format!("sqlite:{}", home.file("keymill.db").display());
-    let by_url: Value = serde_json::from_str(&home.run(&["ledger", "show", "--json", "--ledger", &url]).ok()).unwrap();
+    let by_url: Value =
+        serde_json::from_str(&home.run(&["ledger", "show", "--json", "--ledger", &url]).ok()).unwrap();
     assert_eq!(by_url, shown);
     let backup = home.path().join("cold.db");
     home.ledger(&["backup", backup.to_str().unwrap()]).ok();

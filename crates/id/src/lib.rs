@@ -25,10 +25,12 @@ mod alphabet;
 mod block;
 mod blocklist;
 mod check;
+mod decode;
 mod definition;
 mod feistel;
 mod form;
 mod hex;
+mod layout;
 mod name;
 mod number;
 mod pool;
@@ -39,14 +41,22 @@ mod secret;
 mod sequence;
 mod shuffle;
 mod slab;
+mod snowflake;
 mod spelling;
 mod stated;
+mod uuids;
+mod window;
 
 pub use alphabet::{Alphabet, AlphabetError};
 pub use block::Block;
 pub use blocklist::{Blocklist, BlocklistChoice, BlocklistError};
 pub use check::{check_symbol, verify_check};
-pub use definition::{Conflict, Definition, DefinitionError, PoolDefinition, SequenceDefinition};
+pub use decode::{Kind, Reading, readings};
+pub use definition::{
+    Conflict, Definition, DefinitionError, FreeScheme, PoolDefinition, SequenceDefinition,
+    SnowflakeDefinition,
+};
+pub use layout::{Field, Layout, LayoutError, Parts, Tick};
 pub use name::{KeyspaceName, NameError, ROUTE_WORDS};
 pub use number::{NUMBER_MAX, Number};
 pub use pool::{Pool, Spelled};
@@ -55,5 +65,8 @@ pub use secret::Secret;
 pub use sequence::Sequence;
 pub use shuffle::Shuffle;
 pub use slab::Slab;
+pub use snowflake::{Generator, Next, OnOverflow, OnRollback, Pause, Run, Settings, SharedGenerator};
 pub use spelling::Spelling;
 pub use stated::{Order, Scheme, Stated, Store};
+pub use uuids::{Bytes16, ULID_LENGTH, UUID_LENGTH, UlidMonotonic, Uuid7, spell_ulid, spell_uuid, uuid4};
+pub use window::Window;
