@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, body::from_object};
 
 /// Tuning that this version carries out.
 const TUNING: &[&str] = Tuning::NAMES;
@@ -105,11 +105,6 @@ pub fn tuning_patch(fields: Map<String, Value>) -> Result<Map<String, Value>, Re
     let stated = fields.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
     tuning_from(stated)?;
     Ok(fields)
-}
-
-fn from_object<T: serde::de::DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Refusal> {
-    let text = serde_json::to_vec(&fields).expect("a map of values is JSON");
-    crate::parse(&text)
 }
 
 /// What `POST /v1/keyspaces` takes, for the OpenAPI document. The server reads [`KeyspaceSpec`].

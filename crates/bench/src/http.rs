@@ -57,8 +57,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 #[derive(Debug, Clone)]
-struct Load {
-    micros: f64,
+pub(crate) struct Load {
+    pub micros: f64,
     per_second: f64,
 }
 
@@ -68,7 +68,7 @@ impl Load {
     }
 }
 
-fn load(server: &Server, path: &str, script: &std::path::Path) -> anyhow::Result<Load> {
+pub(crate) fn load(server: &Server, path: &str, script: &std::path::Path) -> anyhow::Result<Load> {
     let before = server.cpu_seconds()?;
     let output = Command::new("wrk")
         .args(["-t1", "-c50", "-d", SECONDS, "-s"])

@@ -7,6 +7,7 @@ mod http;
 mod ledger;
 mod memory;
 mod process;
+mod redis;
 mod spell;
 mod take;
 
@@ -20,6 +21,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("take", take::run),
     ("spell", spell::run),
     ("http", http::run),
+    ("redis", redis::run),
     ("ledger", ledger::run),
     ("memory", memory::run),
 ];

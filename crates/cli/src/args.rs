@@ -139,7 +139,7 @@ pub(crate) enum Keyspace {
     Tune {
         name: String,
         #[command(flatten)]
-        tuning: Tuning,
+        tuning: Box<Tuning>,
     },
     /// Take a keyspace out of service, for ever.
     Retire { name: String },

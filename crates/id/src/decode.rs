@@ -17,9 +17,11 @@ use std::fmt;
 use ulid::Ulid;
 use uuid::{Uuid, Variant};
 
-use crate::layout::{Layout, UNSPEAKABLE_MS};
+use crate::layout::Layout;
 
 const DAY_MS: u64 = 86_400_000;
+/// 10000-01-01T00:00:00Z: RFC 3339 has no words for what comes after.
+const UNSPEAKABLE_MS: u64 = 253_402_300_800_000;
 
 /// Process numbers that Discord's IDs are seen to have. A rule of thumb, and it decides about an order alone.
 const DISCORD_PROCESSES: u32 = 3;
@@ -130,7 +132,7 @@ fn snowflake(id: u64, layout: &Layout) -> Option<Reading> {
     let parts = layout.decompose(id)?;
     Some(Reading {
         layout: Some(layout.name().map_or_else(|| layout.to_string(), str::to_owned)),
-        time_ms: Some(layout.unix_ms_of(parts.tick)),
+        time_ms: speakable(layout.unix_ms_of(parts.tick)),
         region: (layout.regions() > 1).then_some(parts.region),
         worker: (layout.workers() > 1).then_some(parts.worker),
         sequence: (layout.per_tick() > 1).then_some(parts.sequence),
@@ -160,7 +162,7 @@ fn gregorian_ms(ticks: u64) -> Option<u64> {
     Some(ticks.checked_sub(GREGORIAN_TO_UNIX)? / GREGORIAN_TICKS_PER_MS)
 }
 
-/// 48 bits of milliseconds reach beyond what RFC 3339 can say.
+/// 48 bits of milliseconds, and 41 of seconds, reach beyond what can be said.
 fn speakable(time_ms: u64) -> Option<u64> {
     (time_ms < UNSPEAKABLE_MS).then_some(time_ms)
 }

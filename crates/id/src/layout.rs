@@ -19,8 +19,8 @@ const SEQUENCE_BITS_MAX: u32 = 32;
 
 /// 2026-01-01T00:00:00Z, the epoch of layouts that are nobody else's.
 const OWN_EPOCH_MS: u64 = 1_767_225_600_000;
-/// 10000-01-01T00:00:00Z: RFC 3339 has no words for what comes after.
-pub(crate) const UNSPEAKABLE_MS: u64 = 253_402_300_800_000;
+/// As far as a signed number of milliseconds reaches.
+const END_MS_MAX: u64 = i64::MAX as u64;
 
 const YEAR_MS: f64 = 365.25 * 86_400_000.0;
 
@@ -121,7 +121,7 @@ pub enum LayoutError {
     #[error("a tick lasts at least one millisecond")]
     Tick,
     #[error(
-        "the time would run beyond the year 9999: use fewer time bits, a shorter tick or an earlier epoch"
+        "the time would end beyond 2^63 milliseconds: use fewer time bits, a shorter tick or an earlier epoch"
     )]
     Endless,
 }
@@ -189,7 +189,7 @@ impl Layout {
             return Err(LayoutError::Tick);
         }
         let end = time.max().checked_add(1).and_then(|ticks| ticks.checked_mul(u64::from(tick_ms)));
-        if end.and_then(|life| life.checked_add(epoch_ms)).is_none_or(|end| end > UNSPEAKABLE_MS) {
+        if end.and_then(|life| life.checked_add(epoch_ms)).is_none_or(|end| end > END_MS_MAX) {
             return Err(LayoutError::Endless);
         }
         Ok(Self {
@@ -282,7 +282,8 @@ impl Layout {
         (self.ends_at_ms() - self.epoch_ms) as f64 / YEAR_MS
     }
 
-    /// When its last tick is over, in Unix time: no later than the year 9999.
+    /// When its last tick is over, in Unix time. With long ticks that may be after the year 9999, for which
+    /// RFC 3339 has no words.
     pub fn ends_at_ms(&self) -> u64 {
         self.epoch_ms + self.ticks() * u64::from(self.tick_ms)
     }
@@ -585,7 +586,7 @@ mod tests {
         assert_eq!(refused("sequence:12 time:41"), LayoutError::SequenceAboveTime);
         assert_eq!(refused("time:41 worker:12 sequence:12"), LayoutError::TooWide { bits: 65 });
         assert_eq!(refused("time:41 const:3=8"), LayoutError::Constant { bits: 3, value: 8 });
-        assert_eq!(refused("time:48"), LayoutError::Endless);
+        assert_eq!(refused("time:63"), LayoutError::Endless);
         assert_eq!(Layout::parse("time:41", Some(0), None), Err(LayoutError::Tick));
         assert_eq!(Layout::parse("time:41", Some(u32::MAX), None), Err(LayoutError::Endless));
         assert_eq!(Layout::parse("time:41", None, Some(u64::MAX)), Err(LayoutError::Endless));

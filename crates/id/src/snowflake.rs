@@ -123,6 +123,7 @@ struct Lane {
     stamp: u64,
     time: Slot,
     sequence: Slot,
+    sequence_max: u64,
     step: u64,
 }
 
@@ -130,8 +131,8 @@ impl Lane {
     fn new(layout: Layout, region: u32, worker: u32, settings: Settings) -> Self {
         assert!(layout.issues(), "IDs of {} bits are decoded only: `{layout}`", layout.bits());
         let (stamp, time, sequence) = layout.stamp(region, worker);
-        let step = layout.sequence_step();
-        Self { layout, region, worker, settings, stamp, time, sequence, step }
+        let (sequence_max, step) = (layout.sequence_max(), layout.sequence_step());
+        Self { layout, region, worker, settings, stamp, time, sequence, sequence_max, step }
     }
 
     fn check(&self, window: Window) {
@@ -165,7 +166,7 @@ impl Lane {
     fn place(&self, now: Tick, free: Place, pace: Pace, end: Tick) -> Result<Place, Pause> {
         let place = if now > free.tick {
             self.first_of(now)
-        } else if free.sequence <= self.sequence.max() {
+        } else if free.sequence <= self.sequence_max {
             free
         } else {
             let ahead_max = match self.settings.on_overflow {
@@ -182,7 +183,7 @@ impl Lane {
 
     /// Always the same for a tick, so that "nothing was issued in it" can be seen from a place.
     fn first_of(&self, tick: Tick) -> Place {
-        let choices = self.settings.sequence_start.min(self.sequence.max()) + 1;
+        let choices = self.settings.sequence_start.min(self.sequence_max) + 1;
         // Not the tick's own low bits: whoever asks every ten milliseconds sees only even ones.
         Place { tick, sequence: ((mix(tick, self.worker) >> 32) * choices) >> 32 }
     }
@@ -195,9 +196,14 @@ impl Lane {
     /// As many IDs as are asked for and left in the tick.
     #[inline]
     fn run(&self, place: Place, count: u64) -> Run {
-        let left = self.sequence.max() + 1 - place.sequence;
-        let first = self.stamp | self.time.write(place.tick) | self.sequence.write(place.sequence);
-        Run { first, step: self.step, count: count.min(left) }
+        let left = self.sequence_max + 1 - place.sequence;
+        Run { first: self.compose(place), step: self.step, count: count.min(left) }
+    }
+
+    /// What [`Layout::compose`] makes of a place, from what is at hand.
+    #[inline]
+    fn compose(&self, place: Place) -> u64 {
+        self.stamp | self.time.write(place.tick) | self.sequence.write(place.sequence)
     }
 }
 
@@ -216,6 +222,8 @@ pub struct Generator {
     window: Window,
     free: Place,
     pace: Pace,
+    /// When the last ID was asked for, if nothing has changed since.
+    asked: Option<Tick>,
     ahead: u64,
     ticks_borrowed: u64,
 }
@@ -228,12 +236,19 @@ impl Generator {
         lane.check(window);
         let free = lane.first_of(window.start());
         let pace = Pace { latest: window.start(), offset: 0 };
-        Self { lane, window, free, pace, ahead: 0, ticks_borrowed: 0 }
+        Self { lane, window, free, pace, asked: None, ahead: 0, ticks_borrowed: 0 }
     }
 
     /// The next ID, above all before.
     #[inline]
     pub fn next(&mut self, now: Tick) -> Next {
+        // Asked again at one and the same time, the rules would choose the free place again.
+        if self.asked == Some(now) && self.free.sequence <= self.lane.sequence_max {
+            assert!(self.window.contains(self.free.tick));
+            let id = self.lane.compose(self.free);
+            self.free.sequence += 1;
+            return Next::Id(id);
+        }
         self.run(now, 1).into()
     }
 
@@ -241,7 +256,6 @@ impl Generator {
     ///
     /// # Panics
     /// When `count` is zero.
-    #[inline]
     pub fn run(&mut self, now: Tick, count: u64) -> Result<Run, Pause> {
         assert!(count > 0, "a run has at least one ID");
         let pace = self.lane.read(now, self.free, self.pace, 0)?;
@@ -256,6 +270,7 @@ impl Generator {
         }
         self.free = Place { sequence: place.sequence + run.count, ..place };
         self.pace = pace;
+        self.asked = Some(now);
         self.ahead = place.tick.saturating_sub(now);
         Ok(run)
     }
@@ -282,6 +297,7 @@ impl Generator {
         if self.free.tick < self.window.start() {
             self.free = self.lane.first_of(self.window.start());
             self.pace.latest = self.pace.latest.max(self.window.start());
+            self.asked = None;
         }
     }
 
@@ -449,7 +465,7 @@ impl SharedGenerator {
     /// back; the second time, nothing.
     pub fn stop(&self) -> Option<Window> {
         // A used-up place in the last tick there is: what follows it is above every window.
-        let last = Place { tick: self.lane.layout.ticks() - 1, sequence: self.lane.sequence.max() + 1 };
+        let last = Place { tick: self.lane.layout.ticks() - 1, sequence: self.lane.sequence_max + 1 };
         // The end first: an end that was raised later may have a gap below it.
         let end = self.end.load(Ordering::Acquire);
         let free = self.free.swap(Self::pack(&self.lane, last), Ordering::AcqRel);
@@ -498,7 +514,7 @@ impl SharedGenerator {
     /// bits, because IDs that are issued have 63.
     #[inline]
     fn pack(lane: &Lane, place: Place) -> u64 {
-        assert!(place.tick <= lane.time.max() && place.sequence <= lane.sequence.max() + 1);
+        assert!(place.tick <= lane.time.max() && place.sequence <= lane.sequence_max + 1);
         place.tick << (lane.sequence.bits() + 1) | place.sequence
     }
 

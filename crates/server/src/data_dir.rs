@@ -69,17 +69,25 @@ impl ServerFile {
 
 /// The name made at the first start.
 fn kept_name(path: &Path) -> anyhow::Result<NodeName> {
-    match fs::read_to_string(path) {
-        Ok(text) => NodeName::parse(text.trim()).with_context(|| {
-            format!("{} does not hold a node name; name the node with --node", path.display())
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let name = new_name()?;
-            write_whole(path, &format!("{name}\n"))
-                .with_context(|| format!("{} cannot be written", path.display()))?;
-            Ok(name)
-        }
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    if !path.exists() {
+        make_name(path).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    NodeName::parse(text.trim())
+        .with_context(|| format!("{} does not hold a node name; name the node with --node", path.display()))
+}
+
+/// Made if absent and read back: of two first starts at once only one gets the lock, and it must not
+/// be left with the other's name.
+fn make_name(path: &Path) -> anyhow::Result<()> {
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&beside, format!("{}\n", new_name()?))?;
+    fs::File::open(&beside)?.sync_all()?;
+    let made = fs::hard_link(&beside, path);
+    fs::remove_file(&beside)?;
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

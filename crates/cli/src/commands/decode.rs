@@ -9,11 +9,18 @@ use keymill_ledger::Timestamp;
 
 use crate::output;
 
-pub(crate) fn run(id: Option<&str>, layout: Option<&str>, at: Option<&str>, json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(
+    id: Option<&str>,
+    layout: Option<&str>,
+    at: Option<&str>,
+    json: bool,
+) -> anyhow::Result<()> {
     let layout = layout.map(|text| Layout::parse(text, None, None)).transpose()?;
     match (id, at) {
         (Some(id), _) => explain(id, layout.as_ref(), json),
-        (None, Some(at)) => moment(at, &layout.map_or_else(|| Layout::parse("default", None, None), Ok)?, json),
+        (None, Some(at)) => {
+            moment(at, &layout.map_or_else(|| Layout::parse("default", None, None), Ok)?, json)
+        }
         (None, None) => bail!("say an ID, or a time with --at"),
     }
 }
@@ -66,7 +73,12 @@ fn moment(at: &str, layout: &Layout, json: bool) -> anyhow::Result<()> {
     if json {
         output::json(&answer);
     } else {
-        output::facts(&[("from", answer.from), ("to", answer.to), ("first", answer.first), ("last", answer.last)]);
+        output::facts(&[
+            ("from", answer.from),
+            ("to", answer.to),
+            ("first", answer.first),
+            ("last", answer.last),
+        ]);
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(crate) async fn run(client: &Client, command: Keyspace, json: bool) -> anyho
         Keyspace::Show { name } => client.get(&one(&name)).await?.read()?,
         Keyspace::Tune { name, tuning } => {
             let mut fields = Map::new();
-            tune(&mut fields, tuning);
+            tune(&mut fields, *tuning);
             client.send_json(Method::PATCH, &one(&name), &fields).await?.read()?
         }
         Keyspace::Retire { name } => {

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn runways_are_those_of_the_seed() {
         let runways = planned(1000.0, 10.0, None).runways;
-        let spoken: Vec<String> = runways.iter().map(|runway| output::spoken(runway.seconds)).collect();
+        let spoken: Vec<String> = runways.iter().map(|runway| spoken(runway.seconds)).collect();
         assert_eq!(spoken, ["27.8 h", "5.6 h", "2.8 h", "83 min"]);
     }
 

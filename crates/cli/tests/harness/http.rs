@@ -2,6 +2,7 @@
 //! what no proper client would.
 
 use std::{
+    fmt,
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     time::Duration,
@@ -19,13 +20,20 @@ pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// False: the connection ended before the body did.
     pub whole: bool,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cut_off = if self.whole { "" } else { " (cut off)" };
+        write!(f, "{} {:?}{cut_off} {}", self.status, self.headers, self.text())
+    }
 }
 
 impl Connection {

@@ -456,6 +456,16 @@ impl Server {
         track.unwrap_or_else(|| panic!("{ledger}"))["cursor"].as_str().unwrap().parse().unwrap()
     }
 
+    /// Waits until the first refills after a start have come.
+    #[track_caller]
+    pub(crate) fn until_stocked(&self, keyspaces: &[&str]) {
+        let deadline = Instant::now() + PATIENCE;
+        while keyspaces.iter().any(|keyspace| self.stock(keyspace) == 0) {
+            assert!(Instant::now() < deadline, "no stock came: {}", tail(&self.logged));
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// Waits until it serves keys.
     #[track_caller]
     pub(crate) fn until_ready(&self) {
@@ -505,9 +515,21 @@ impl Server {
         assert_eq!(status.code(), code, "{}", tail(&self.logged));
     }
 
-    /// Whether it is still there, a little later.
+    /// How it ended, if it does so within `patience`.
     pub(crate) fn has_ended(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.child.wait(patience)
+    }
+
+    /// What it left behind; it has ended.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> Finished {
+        let status = self.child.wait(Duration::ZERO).expect("it has ended");
+        Finished {
+            code: status.code(),
+            stdout: tail(&self.said),
+            stderr: tail(&self.logged),
+            took: self.begun.elapsed(),
+        }
     }
 
     /// SIGKILL: nothing is given back, nothing is said.

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, net::SocketAddr, path::PathBuf};
 
 use keymill_api::KeyspaceSpec;
-use keymill_id::KeyspaceName;
+use keymill_id::{Definition, KeyspaceName, Secret};
 use keymill_issuer::{
     quantity::{Size, Span},
     tuning::Tuning,
@@ -137,7 +137,13 @@ impl Config {
         }
         self.http()?;
         self.ledger_url()?;
-        self.keyspace_specs().map(drop)
+        for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
+            // Whether it makes sense at all; a real secret is made when the keyspace is.
+            if let Err(error) = Definition::resolve(&stated, Secret::from_bytes([0; Secret::LENGTH])) {
+                return wrong(&format!("keyspaces.{name}:"), error.to_string());
+            }
+        }
+        Ok(())
     }
 
     pub fn http(&self) -> Result<SocketAddr, ConfigError> {
@@ -171,15 +177,25 @@ impl Config {
     /// The keyspaces this file wants to exist.
     pub fn keyspace_specs(&self) -> Result<Vec<KeyspaceSpec>, ConfigError> {
         let spec = |(name, fields): (&String, &toml::Value)| {
-            let wrong = |problem: String| ConfigError::Contradiction {
-                setting: format!("keyspaces.{}", name.escape_debug()),
-                problem,
-            };
+            let setting = format!("keyspaces.{}", name.escape_debug());
             let fields = match serde_json::to_value(fields) {
                 Ok(serde_json::Value::Object(fields)) => fields,
-                _ => return Err(wrong("is not a table; write [keyspaces.NAME]".to_owned())),
+                _ => {
+                    let problem = "is not a table; write [keyspaces.NAME]".to_owned();
+                    return Err(ConfigError::Contradiction { setting, problem });
+                }
             };
-            KeyspaceSpec::from_fields(name, fields).map_err(|refusal| wrong(refusal.detail))
+            KeyspaceSpec::from_fields(name, fields).map_err(|refusal| {
+                // Not every complaint says which field it is about.
+                let field = refusal.errors.first().and_then(|error| error.pointer.strip_prefix("#/"));
+                let setting = match field {
+                    Some(field) if field != "name" && !refusal.detail.contains(&format!("`{field}`")) => {
+                        format!("{setting}.{field}:")
+                    }
+                    _ => format!("{setting}:"),
+                };
+                ConfigError::Contradiction { setting, problem: refusal.detail }
+            })
         };
         self.keyspaces.iter().map(spec).collect()
     }

@@ -87,7 +87,8 @@ pub(crate) async fn range(
     let Span { from, to } = query(span)?;
     let served = state.node.keyspace(&keyspace).await?;
     let Definition::Snowflake(snowflake) = &served.definition else {
-        let detail = format!("`{keyspace}` is a {}; only snowflake IDs carry their time", served.definition.scheme());
+        let detail =
+            format!("`{keyspace}` is a {}; only snowflake IDs carry their time", served.definition.scheme());
         return Err(Refused(Refusal::new(Code::WrongScheme, detail)));
     };
     let answer = range_of(snowflake.layout(), time("from", &from)?, time("to", &to)?)?;
@@ -101,13 +102,18 @@ fn range_of(layout: &Layout, from: Timestamp, to: Timestamp) -> Result<RangeAnsw
 
 fn outside(layout: &Layout) -> Refusal {
     let (start, end) = (Timestamp(layout.epoch_ms()), Timestamp(layout.ends_at_ms()));
-    let detail = format!("the layout's time runs from {} to {}, and `from` lies before `to`", rfc3339(start), rfc3339(end));
+    let detail = format!(
+        "the layout's time runs from {} to {}, and `from` lies before `to`",
+        rfc3339(start),
+        rfc3339(end)
+    );
     Refusal::new(Code::InvalidField, detail)
 }
 
 fn time(field: &str, text: &str) -> Result<Timestamp, Refusal> {
     parse_time(text).ok_or_else(|| {
-        let detail = format!("`{field}` must be RFC 3339 or Unix milliseconds, and is `{}`", text.escape_debug());
+        let detail =
+            format!("`{field}` must be RFC 3339 or Unix milliseconds, and is `{}`", text.escape_debug());
         Refusal::field(Code::InvalidField, field, detail)
     })
 }

@@ -1,7 +1,6 @@
 //! The API, as a page that works without the internet.
 
 use axum::{
-    extract::Path,
     http::{
         HeaderValue,
         header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE},
@@ -10,7 +9,7 @@ use axum::{
 };
 use keymill_api::{Code, Refusal};
 
-use super::answer::Refused;
+use super::{answer::Refused, path::Path};
 
 const PAGE: &str = include_str!("../../assets/docs/index.html");
 const START: &str = include_str!("../../assets/docs/start.js");

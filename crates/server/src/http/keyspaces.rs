@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    extract::{Path, Query, Request, State as With},
+    extract::{Query, Request, State as With},
     http::{HeaderValue, StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
 };
@@ -20,6 +20,7 @@ use super::{
     State,
     answer::{Json, Refused},
     body,
+    path::Path,
 };
 
 /// A node that was not heard from for this long no longer counts towards a rate.
@@ -194,8 +195,7 @@ fn view(
     let definition = Definition::from_stored_json(&row.definition).map_err(unreadable)?;
     let served = state.node.known(row.name.as_str());
     let glance = served.as_deref().map(Served::glance);
-    let size =
-        served.as_ref().map_or_else(|| keymill_id::Mint::compile(&definition).size(), |served| served.size());
+    let size = served.as_ref().and_then(|served| served.size());
     let stock = glance.map_or(0, |glance| glance.stock);
     let now = state.node.now();
     let elsewhere: f64 = nodes

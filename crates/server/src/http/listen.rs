@@ -96,8 +96,9 @@ fn server(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.request_timeout.duration())
-        .max_buf_size(HEAD_BYTES)
-        .pipeline_flush(true);
+        .max_buf_size(HEAD_BYTES);
+    // Not `pipeline_flush`: with it hyper keeps its 400 and 431 to itself while the bytes it complains
+    // about are unread, and the caller sees nothing but a closed connection.
     server
         .http2()
         .timer(TokioTimer::new())

@@ -87,13 +87,28 @@ fn times(page: &mut Page, timed: &[(&str, TimeGlance)]) {
     let counters: [(&str, &str, &str, Read); 9] = [
         ("workers_leased", "gauge", "Worker ids this node holds.", |glance| glance.workers.len() as f64),
         ("workers_capacity", "gauge", "Worker ids the layout has room for.", |glance| glance.capacity.into()),
-        ("sequence_overflows_total", "counter", "Ticks whose sequence was used up.", |glance| glance.overflows as f64),
-        ("clock_rollbacks_total", "counter", "Takes that met a clock behind its IDs.", |glance| glance.rollbacks as f64),
-        ("clock_rollback_seconds", "gauge", "The largest such step.", |glance| glance.rollback_ms_max as f64 / 1e3),
+        ("sequence_overflows_total", "counter", "Ticks whose sequence was used up.", |glance| {
+            glance.overflows as f64
+        }),
+        ("clock_rollbacks_total", "counter", "Takes that met a clock behind its IDs.", |glance| {
+            glance.rollbacks as f64
+        }),
+        ("clock_rollback_seconds", "gauge", "The largest such step.", |glance| {
+            glance.rollback_ms_max as f64 / 1e3
+        }),
         ("lease_renewals_total", "counter", "Leases renewed.", |glance| glance.renewals as f64),
-        ("lease_losses_total", "counter", "Leases that were another's when they were to be renewed.", |glance| glance.losses as f64),
-        ("lease_conflicts_total", "counter", "Workers that could not be had.", |glance| glance.conflicts as f64),
-        ("epoch_remaining_seconds", "gauge", "Until the layout's time runs out.", |glance| glance.epoch_left_ms as f64 / 1e3),
+        (
+            "lease_losses_total",
+            "counter",
+            "Leases that were another's when they were to be renewed.",
+            |glance| glance.losses as f64,
+        ),
+        ("lease_conflicts_total", "counter", "Workers that could not be had.", |glance| {
+            glance.conflicts as f64
+        }),
+        ("epoch_remaining_seconds", "gauge", "Until the layout's time runs out.", |glance| {
+            glance.epoch_left_ms as f64 / 1e3
+        }),
     ];
     for (name, kind, help, read) in counters {
         page.family(name, kind, help);
@@ -104,8 +119,12 @@ fn times(page: &mut Page, timed: &[(&str, TimeGlance)]) {
     type ReadWorker = fn(&WorkerGlance) -> f64;
     let workers: [(&str, &str, &str, ReadWorker); 3] = [
         ("worker_ids_issued_total", "counter", "IDs by worker.", |worker| worker.issued as f64),
-        ("window_remaining_seconds", "gauge", "How far a worker's window reaches ahead.", |worker| worker.window_left_ms as f64 / 1e3),
-        ("logical_offset_seconds", "gauge", "How far a worker's last ID was ahead of the clock.", |worker| worker.ahead_ms as f64 / 1e3),
+        ("window_remaining_seconds", "gauge", "How far a worker's window reaches ahead.", |worker| {
+            worker.window_left_ms as f64 / 1e3
+        }),
+        ("logical_offset_seconds", "gauge", "How far a worker's last ID was ahead of the clock.", |worker| {
+            worker.ahead_ms as f64 / 1e3
+        }),
     ];
     for (name, kind, help, read) in workers {
         page.family(name, kind, help);

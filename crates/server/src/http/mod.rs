@@ -7,7 +7,7 @@ use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
 use axum::{
     Router,
-    extract::{Path, Request},
+    extract::Request,
     response::IntoResponse,
     routing::{any, get, post},
 };
@@ -27,10 +27,12 @@ mod ledger;
 pub(crate) mod listen;
 mod metrics;
 pub mod openapi;
+mod path;
 mod status;
 mod take;
 
 use answer::{Body, Refused};
+use path::Path;
 
 /// What handlers need.
 #[derive(Debug)]
