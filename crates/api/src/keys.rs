@@ -48,8 +48,9 @@ pub struct TakeAnswer {
 pub struct KeyView {
     pub keyspace: String,
     pub key: String,
-    /// What the ledger counts; a string, because it may exceed 2^53.
-    pub number: String,
+    /// What the ledger counts (for a time-ordered ID its tick); a string, because it may exceed 2^53.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
     #[schema(value_type = String, example = "issued")]
     pub state: KeyState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +61,17 @@ pub struct KeyView {
     pub issued_after: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issued_before: Option<String>,
+    /// What a time-ordered ID says by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<IdView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IdView {
+    pub time: String,
+    pub region: u32,
+    pub worker: u32,
+    pub sequence: u64,
 }
 
 impl KeyView {
@@ -67,12 +79,18 @@ impl KeyView {
         Self {
             keyspace: keyspace.to_owned(),
             key: key.to_owned(),
-            number: found.number.to_string(),
+            number: found.number.map(|number| number.to_string()),
             state: found.state,
             node: found.node.as_ref().map(ToString::to_string),
             reserved_at: found.reserved_at.map(rfc3339),
             issued_after: found.issued_after.map(rfc3339),
             issued_before: found.issued_before.map(rfc3339),
+            id: found.id.map(|id| IdView {
+                time: rfc3339(id.time),
+                region: id.region,
+                worker: id.worker,
+                sequence: id.sequence,
+            }),
         }
     }
 }

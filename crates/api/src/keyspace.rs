@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::{Code, Refusal, body::from_object};
 
 /// Tuning that this version carries out.
-const TUNING: &[&str] = &["outage_budget", "stock_min", "stock_max"];
+const TUNING: &[&str] = Tuning::NAMES;
 
 /// Tuning that the contract names and later versions carry out.
 const TUNING_TO_COME: &[&str] = &[
@@ -19,15 +19,6 @@ const TUNING_TO_COME: &[&str] = &[
     "page_below",
     "rate_limit",
     "audit",
-    "workers",
-    "worker",
-    "on_rollback",
-    "rollback_wait",
-    "on_overflow",
-    "sequence_start",
-    "lease_ttl",
-    "recycle_delay",
-    "forward_max",
     "alias_length_max",
     "confusable_guard",
     "redirect",
@@ -36,6 +27,8 @@ const TUNING_TO_COME: &[&str] = &[
     "deny_private_targets",
     "redis_url",
 ];
+
+const NODE_ONLY: &str = "`worker` is one node's own; set it in that node's config";
 
 pub fn tuning_names() -> &'static [&'static str] {
     TUNING
@@ -52,6 +45,9 @@ pub struct KeyspaceSpec {
 impl KeyspaceSpec {
     /// From an object with `name` in it: the body of `POST /v1/keyspaces`.
     pub fn from_body(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
+        if fields.contains_key("worker") {
+            return Err(Refusal::field(Code::InvalidField, "worker", NODE_ONLY));
+        }
         let name = match fields.remove("name") {
             Some(Value::String(name)) => name,
             Some(_) => return Err(Refusal::field(Code::InvalidField, "name", "`name` must be a string")),
@@ -98,6 +94,9 @@ pub fn tuning_patch(fields: Map<String, Value>) -> Result<Map<String, Value>, Re
             let detail = format!("`{field}` is frozen; it was settled when the keyspace was created");
             return Err(Refusal::field(Code::InvalidField, field, detail));
         }
+        if field == "worker" {
+            return Err(Refusal::field(Code::InvalidField, field, NODE_ONLY));
+        }
         if !TUNING.contains(&field.as_str()) {
             let detail = format!("`{}` is not tuning; there is {}", field.escape_debug(), TUNING.join(", "));
             return Err(Refusal::field(Code::InvalidField, field, detail));
@@ -143,6 +142,13 @@ pub struct KeyspaceFields {
     /// The distance between tickets.
     #[schema(value_type = Option<Value>, example = "1")]
     pub step: Option<Value>,
+    /// `default` `twitter` `sonyflake` `js53` `regional`, or fields: `time:41 region:4 worker:6 sequence:12`.
+    pub layout: Option<String>,
+    /// How long a tick lasts: `1ms`.
+    pub tick: Option<String>,
+    /// Where time starts: `2026-01-01T00:00:00Z`.
+    pub epoch: Option<String>,
+    pub region: Option<u32>,
     /// How long the stock lasts without the ledger.
     #[schema(example = "60s")]
     pub outage_budget: Option<String>,
@@ -152,6 +158,17 @@ pub struct KeyspaceFields {
     /// The most a node holds.
     #[schema(value_type = Option<Value>, example = "100M")]
     pub stock_max: Option<Value>,
+    /// Worker ids a node holds at a time.
+    pub workers: Option<u16>,
+    /// `wait` `logical` `fail`
+    pub on_rollback: Option<String>,
+    pub rollback_wait: Option<String>,
+    /// `wait` `borrow`
+    pub on_overflow: Option<String>,
+    pub sequence_start: Option<u32>,
+    pub lease_ttl: Option<String>,
+    pub recycle_delay: Option<String>,
+    pub forward_max: Option<String>,
 }
 
 /// `GET /v1/keyspaces/{ks}`
@@ -170,9 +187,11 @@ pub struct KeyspaceView {
     pub tuning: Value,
     pub created_at: String,
     /// Keys the space can spell.
-    pub size: String,
-    /// Numbers never reserved, plus this node's stock.
-    pub level: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// Numbers never reserved, plus this node's stock; of time-ordered IDs what is left of their time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
     /// Numbers in this node's memory.
     pub stock: String,
     /// Keys a second over all nodes, by their last heartbeat.

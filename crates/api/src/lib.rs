@@ -4,6 +4,7 @@
 //! protocol library: a refusal says its HTTP status, gRPC code and RESP prefix as plain data.
 
 mod body;
+mod decode;
 mod keys;
 mod keyspace;
 mod ledger;
@@ -12,7 +13,8 @@ mod status;
 mod time;
 
 pub use body::parse;
-pub use keys::{KeyView, TakeAnswer, TakeRequest};
+pub use decode::{DecodeAnswer, RangeAnswer, ReadingView};
+pub use keys::{IdView, KeyView, TakeAnswer, TakeRequest};
 pub use keyspace::{
     ClaimsSummary, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, tuning_names, tuning_patch,
 };
@@ -22,4 +24,4 @@ pub use ledger::{
 };
 pub use refusal::{Code, FieldError, Grpc, Problem, Refusal};
 pub use status::{Health, HealthLedger, Readiness, Reason};
-pub use time::rfc3339;
+pub use time::{parse_time, rfc3339};

@@ -174,6 +174,13 @@ impl From<IssueError> for Refusal {
             }
             IssueError::OutOfStock => (Code::OutOfStock, "try again in a moment"),
             IssueError::LedgerUnavailable => (Code::LedgerUnavailable, "try again in a moment"),
+            IssueError::ClockBehind { .. } => (Code::ClockBehind, "try again once the clock has caught up"),
+            IssueError::ClockAhead { .. } => {
+                (Code::ClockAhead, "set the node's clock right; if it is right, restart the node")
+            }
+            IssueError::NoWorker(_) => {
+                (Code::NoWorker, "stop nodes that are not needed, or wait for workers to rest")
+            }
             IssueError::LedgerHalted(_) => (
                 Code::LedgerHalted,
                 "an operator must look at `keymill ledger show` and then run `keymill ledger advance`",

@@ -58,6 +58,23 @@ pub(crate) enum Command {
   keymill inspect links aZ3k9Qp
   keymill inspect links -- -starts-with-a-dash")]
     Inspect { keyspace: String, key: String },
+    /// Say what an ID means by itself, without a server.
+    #[command(after_help = "Examples:
+  keymill decode 1541815603606036480
+  keymill decode 1541815603606036480 --layout twitter
+  keymill decode 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  keymill decode --at 2026-06-01T12:00:00Z        the first and last ID of a moment")]
+    Decode {
+        /// A snowflake ID, a UUID or a ULID.
+        #[arg(required_unless_present = "at", conflicts_with = "at")]
+        id: Option<String>,
+        /// A preset (default twitter discord instagram sonyflake js53 regional wide) or fields.
+        #[arg(long)]
+        layout: Option<String>,
+        /// RFC 3339 or Unix milliseconds.
+        #[arg(long, value_name = "TIME")]
+        at: Option<String>,
+    },
     /// Create, list, show, tune or retire keyspaces.
     #[command(subcommand)]
     Keyspace(Keyspace),
@@ -122,7 +139,7 @@ pub(crate) enum Keyspace {
     Tune {
         name: String,
         #[command(flatten)]
-        tuning: Tuning,
+        tuning: Box<Tuning>,
     },
     /// Take a keyspace out of service, for ever.
     Retire { name: String },
@@ -131,7 +148,7 @@ pub(crate) enum Keyspace {
 #[derive(Debug, Args)]
 pub(crate) struct CreateKeyspace {
     pub name: String,
-    /// pool or sequence.
+    /// pool, sequence, snowflake, uuid4, uuid7 or ulid.
     #[arg(long)]
     pub scheme: String,
     /// Answer GET /{key} from this keyspace; one keyspace of a ledger may.
@@ -167,6 +184,18 @@ pub(crate) struct CreateKeyspace {
     /// The distance between a sequence's tickets.
     #[arg(long)]
     pub step: Option<String>,
+    /// A snowflake's layout: default twitter sonyflake js53 regional, or fields from the top bit down.
+    #[arg(long)]
+    pub layout: Option<String>,
+    /// How long a tick lasts, such as 10ms.
+    #[arg(long)]
+    pub tick: Option<String>,
+    /// Where a snowflake's time starts, such as 2026-01-01T00:00:00Z.
+    #[arg(long)]
+    pub epoch: Option<String>,
+    /// The region that IDs carry.
+    #[arg(long)]
+    pub region: Option<u32>,
     #[command(flatten)]
     pub tuning: Tuning,
 }
@@ -182,6 +211,30 @@ pub(crate) struct Tuning {
     /// The most a node holds, such as 100M.
     #[arg(long)]
     pub stock_max: Option<String>,
+    /// Worker ids a node holds at a time.
+    #[arg(long)]
+    pub workers: Option<u16>,
+    /// When the clock goes back: wait, logical or fail.
+    #[arg(long)]
+    pub on_rollback: Option<String>,
+    /// How long to wait for it.
+    #[arg(long)]
+    pub rollback_wait: Option<String>,
+    /// When a tick is used up: wait or borrow.
+    #[arg(long)]
+    pub on_overflow: Option<String>,
+    /// A tick's sequence starts in 0..=this.
+    #[arg(long)]
+    pub sequence_start: Option<u32>,
+    /// How long a worker stays a node's without a word.
+    #[arg(long)]
+    pub lease_ttl: Option<String>,
+    /// How long a worker rests before another node may have it.
+    #[arg(long)]
+    pub recycle_delay: Option<String>,
+    /// How far the clock may jump ahead.
+    #[arg(long)]
+    pub forward_max: Option<String>,
 }
 
 /// Which ledger: a server's, or a file that no server holds.

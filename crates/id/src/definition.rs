@@ -13,11 +13,13 @@ use std::{collections::BTreeMap, fmt};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     alphabet::Alphabet,
     blocklist::{Blocklist, BlocklistChoice},
     hex,
+    layout::Layout,
     number::NUMBER_MAX,
     secret::Secret,
     spelling::Spelling,
@@ -41,6 +43,17 @@ const SEQUENCE_LENGTH_MAX: u32 = 64;
 pub enum Definition {
     Pool(PoolDefinition),
     Sequence(SequenceDefinition),
+    Snowflake(SnowflakeDefinition),
+    /// Made without asking anyone; there is nothing to define.
+    Free(FreeScheme),
+}
+
+/// Schemes that need no ledger: their keys are unique by chance alone.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum FreeScheme {
+    Uuid4,
+    Uuid7,
+    Ulid,
 }
 
 /// All texts of a length over an alphabet.
@@ -66,6 +79,13 @@ pub struct SequenceDefinition {
     check: bool,
     offset: u64,
     step: u64,
+}
+
+/// Time-ordered IDs of up to 63 bits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnowflakeDefinition {
+    layout: Layout,
+    region: u32,
 }
 
 /// Why a definition was refused. All but the last are for whoever stated it to correct.
@@ -104,9 +124,6 @@ impl Definition {
             field: "scheme",
             hint: "state what kind of keyspace it is, such as `pool` or `sequence`",
         })?;
-        if !matches!(scheme, Scheme::Pool | Scheme::Sequence) {
-            return Err(DefinitionError::NotBuilt { field: "scheme", value: scheme.as_str() });
-        }
         if let Some((field, schemes)) = stated.misplaced(scheme) {
             return Err(DefinitionError::Misplaced {
                 field,
@@ -114,10 +131,14 @@ impl Definition {
                 not_to: scheme.as_str(),
             });
         }
-        if scheme == Scheme::Pool {
-            PoolDefinition::resolve(stated, secret).map(Self::Pool)
-        } else {
-            SequenceDefinition::resolve(stated).map(Self::Sequence)
+        match scheme {
+            Scheme::Pool => PoolDefinition::resolve(stated, secret).map(Self::Pool),
+            Scheme::Sequence => SequenceDefinition::resolve(stated).map(Self::Sequence),
+            Scheme::Snowflake => SnowflakeDefinition::resolve(stated).map(Self::Snowflake),
+            Scheme::Uuid4 => Ok(Self::Free(FreeScheme::Uuid4)),
+            Scheme::Uuid7 => Ok(Self::Free(FreeScheme::Uuid7)),
+            Scheme::Ulid => Ok(Self::Free(FreeScheme::Ulid)),
+            Scheme::Digest => Err(DefinitionError::NotBuilt { field: "scheme", value: scheme.as_str() }),
         }
     }
 
@@ -125,6 +146,10 @@ impl Definition {
         match self {
             Self::Pool(_) => Scheme::Pool,
             Self::Sequence(_) => Scheme::Sequence,
+            Self::Snowflake(_) => Scheme::Snowflake,
+            Self::Free(FreeScheme::Uuid4) => Scheme::Uuid4,
+            Self::Free(FreeScheme::Uuid7) => Scheme::Uuid7,
+            Self::Free(FreeScheme::Ulid) => Scheme::Ulid,
         }
     }
 
@@ -132,7 +157,7 @@ impl Definition {
     pub fn root(&self) -> bool {
         match self {
             Self::Pool(pool) => pool.root,
-            Self::Sequence(_) => false,
+            _ => false,
         }
     }
 
@@ -141,15 +166,20 @@ impl Definition {
         match self {
             Self::Pool(pool) => &pool.prefix,
             Self::Sequence(sequence) => &sequence.prefix,
+            Self::Snowflake(_) | Self::Free(_) => "",
         }
     }
 
-    /// Where `stated` disagrees. Only what it states is compared; fields are compared as they are written,
-    /// since two spellings of one alphabet are read differently.
+    /// Where `stated` disagrees. Only what it states is compared, as this scheme would write it; two
+    /// spellings of one alphabet stay two, since they are read differently.
     pub fn conflicts(&self, stated: &Stated) -> Vec<Conflict> {
         let fields = self.fields();
+        let written =
+            Self::resolve(stated, Secret::from_bytes([0; Secret::LENGTH])).map(|stated| stated.fields());
         let mut conflicts = Vec::new();
         for (field, value) in stated.values() {
+            let value =
+                written.as_ref().ok().and_then(|written| written.get(field)).cloned().unwrap_or(value);
             let stored = fields.get(field);
             if stored == Some(&value) {
                 continue;
@@ -218,7 +248,7 @@ impl Definition {
     fn secret(&self) -> Option<&Secret> {
         match self {
             Self::Pool(pool) => pool.secret.as_ref(),
-            Self::Sequence(_) => None,
+            _ => None,
         }
     }
 
@@ -227,6 +257,8 @@ impl Definition {
         match self {
             Self::Pool(pool) => pool.fields(),
             Self::Sequence(sequence) => sequence.fields(),
+            Self::Snowflake(snowflake) => snowflake.fields(),
+            Self::Free(_) => BTreeMap::from([("scheme", self.scheme().as_str().into())]),
         }
     }
 
@@ -391,6 +423,83 @@ impl SequenceDefinition {
     pub fn step(&self) -> u64 {
         self.step
     }
+}
+
+impl SnowflakeDefinition {
+    fn resolve(stated: &Stated) -> Result<Self, DefinitionError> {
+        let tick = stated.tick.as_deref().map(read_tick).transpose()?;
+        let epoch = stated.epoch.as_deref().map(read_time).transpose()?;
+        let layout = Layout::parse(stated.layout.as_deref().unwrap_or("default"), tick, epoch)
+            .map_err(|error| invalid("layout", error.to_string()))?;
+        if !layout.issues() {
+            let bits = layout.bits();
+            return Err(invalid(
+                "layout",
+                format!("`{layout}` has {bits} bits; IDs above 63 bits are only decoded"),
+            ));
+        }
+        let region = stated.region.unwrap_or(0);
+        if region >= layout.regions() {
+            let most = layout.regions() - 1;
+            return Err(invalid(
+                "region",
+                format!("{region} does not fit `{layout}`, whose highest region is {most}"),
+            ));
+        }
+        Ok(Self { layout, region })
+    }
+
+    fn fields(&self) -> BTreeMap<&'static str, Value> {
+        let layout = self.layout.name().map_or_else(|| self.layout.to_string(), str::to_owned);
+        BTreeMap::from([
+            ("scheme", Scheme::Snowflake.as_str().into()),
+            ("layout", layout.into()),
+            ("tick", format!("{}ms", self.layout.tick_ms()).into()),
+            ("epoch", write_time(self.layout.epoch_ms()).into()),
+            ("region", self.region.into()),
+        ])
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub fn region(&self) -> u32 {
+        self.region
+    }
+}
+
+/// `10ms`, `1s`.
+fn read_tick(text: &str) -> Result<u32, DefinitionError> {
+    let (digits, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let size = match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        _ => None,
+    };
+    let tick = size.and_then(|size| digits.parse::<u32>().ok()?.checked_mul(size));
+    tick.ok_or_else(|| {
+        invalid("tick", format!("`{}` is not a time such as 1ms, 10ms or 1s", text.escape_debug()))
+    })
+}
+
+/// RFC 3339, to the millisecond.
+fn read_time(text: &str) -> Result<u64, DefinitionError> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok();
+    let millis = time.and_then(|time| u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok());
+    millis.ok_or_else(|| {
+        invalid(
+            "epoch",
+            format!("`{}` is not a time such as 2026-01-01T00:00:00Z, from 1970 on", text.escape_debug()),
+        )
+    })
+}
+
+fn write_time(unix_ms: u64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000);
+    let text = time.ok().and_then(|time| time.format(&Rfc3339).ok());
+    text.expect("a layout's epoch is before the year 9999")
 }
 
 impl DefinitionError {

@@ -52,7 +52,10 @@ pub use block::Block;
 pub use blocklist::{Blocklist, BlocklistChoice, BlocklistError};
 pub use check::{check_symbol, verify_check};
 pub use decode::{Kind, Reading, readings};
-pub use definition::{Conflict, Definition, DefinitionError, PoolDefinition, SequenceDefinition};
+pub use definition::{
+    Conflict, Definition, DefinitionError, FreeScheme, PoolDefinition, SequenceDefinition,
+    SnowflakeDefinition,
+};
 pub use layout::{Field, Layout, LayoutError, Parts, Tick};
 pub use name::{KeyspaceName, NameError, ROUTE_WORDS};
 pub use number::{NUMBER_MAX, Number};

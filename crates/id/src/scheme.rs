@@ -27,11 +27,15 @@ pub struct Scratch {
 }
 
 impl Mint {
-    /// Cannot fail: a [`Definition`] is complete and valid.
+    /// # Panics
+    /// For schemes whose keys are not made from the numbers of one track: they have no mint.
     pub fn compile(definition: &Definition) -> Self {
         match definition {
             Definition::Pool(pool) => Self::Pool(Pool::compile(pool)),
             Definition::Sequence(sequence) => Self::Sequence(Sequence::compile(sequence)),
+            Definition::Snowflake(_) | Definition::Free(_) => {
+                panic!("a {} keyspace has no mint", definition.scheme())
+            }
         }
     }
 

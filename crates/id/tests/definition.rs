@@ -115,18 +115,69 @@ fn a_field_of_another_scheme_is_refused_by_name() {
 
 #[test]
 fn schemes_to_come_are_refused_as_such() {
-    for scheme in Scheme::ALL.iter().filter(|scheme| !matches!(scheme, Scheme::Pool | Scheme::Sequence)) {
+    for scheme in Scheme::ALL {
         let stated = Stated { scheme: Some(*scheme), ..Stated::default() };
-        let error = Definition::resolve(&stated, secret()).unwrap_err();
+        let resolved = Definition::resolve(&stated, secret());
+        if *scheme != Scheme::Digest {
+            assert_eq!(resolved.unwrap().scheme(), *scheme);
+            continue;
+        }
+        let error = resolved.unwrap_err();
         assert_eq!(error, DefinitionError::NotBuilt { field: "scheme", value: scheme.as_str() });
         assert!(error.to_string().ends_with("is not part of this version yet"));
     }
+}
+
+#[test]
+fn a_snowflake_keeps_its_layout_epoch_tick_and_region() {
+    let fields = |text: &str| {
+        let stated: Stated = serde_json::from_str(text).unwrap();
+        Definition::resolve(&stated, secret()).unwrap().to_public_json().to_string()
+    };
+    assert_eq!(
+        fields(r#"{"scheme":"snowflake"}"#),
+        r#"{"epoch":"2026-01-01T00:00:00Z","layout":"default","region":0,"scheme":"snowflake","tick":"1ms"}"#
+    );
+    let regional = r#"{"scheme":"snowflake","layout":"regional","region":15,"tick":"10ms","epoch":"2020-01-01T01:00:00+01:00"}"#;
+    assert_eq!(
+        fields(regional),
+        r#"{"epoch":"2020-01-01T00:00:00Z","layout":"regional","region":15,"scheme":"snowflake","tick":"10ms"}"#
+    );
+}
+
+#[test]
+fn a_snowflake_that_cannot_be_is_refused_by_field() {
+    for (field, text) in [
+        ("layout", r#"{"scheme":"snowflake","layout":"discord"}"#),
+        ("layout", r#"{"scheme":"snowflake","layout":"nonsense"}"#),
+        ("region", r#"{"scheme":"snowflake","region":1}"#),
+        ("region", r#"{"scheme":"snowflake","layout":"regional","region":16}"#),
+        ("tick", r#"{"scheme":"snowflake","tick":"soon"}"#),
+        ("epoch", r#"{"scheme":"snowflake","epoch":"yesterday"}"#),
+        ("alphabet", r#"{"scheme":"snowflake","alphabet":"base62"}"#),
+    ] {
+        let stated: Stated = serde_json::from_str(text).unwrap();
+        assert_eq!(Definition::resolve(&stated, secret()).unwrap_err().field(), field, "{text}");
+    }
+}
+
+#[test]
+fn an_epoch_is_compared_as_a_time_and_not_as_a_text() {
+    let stated = |text: &str| serde_json::from_str::<Stated>(text).unwrap();
+    let kept = Definition::resolve(&stated(r#"{"scheme":"snowflake"}"#), secret()).unwrap();
+    assert_eq!(kept.conflicts(&stated(r#"{"scheme":"snowflake","epoch":"2026-01-01T01:00:00+01:00"}"#)), []);
+    let other = kept.conflicts(&stated(r#"{"scheme":"snowflake","epoch":"2027-01-01T00:00:00Z"}"#));
+    assert_eq!(other.len(), 1);
+    assert!(other[0].stored.contains("2026") && other[0].stated.contains("2027"));
 }
 
 const DEFINITIONS: &[&str] = &[
     r#"{"scheme":"pool"}"#,
     r#"{"scheme":"pool","root":true,"grow":true,"blocklist":["foo","BAR"],"prefix":"p-","check":true}"#,
     r#"{"scheme":"pool","order":"sequential","alphabet":"custom:zyx-","length":5,"blocklist":"default"}"#,
+    r#"{"scheme":"snowflake"}"#,
+    r#"{"scheme":"snowflake","layout":"time:40 region:3 worker:8 sequence:12","region":5}"#,
+    r#"{"scheme":"ulid"}"#,
     r#"{"scheme":"sequence"}"#,
     r#"{"scheme":"sequence","offset":"9223372036854775807","step":3,"alphabet":"base36","length":8,"check":true}"#,
 ];

@@ -18,6 +18,14 @@ pub enum IssueError {
     /// Try again in a moment.
     #[error("the ledger cannot be reached and the stock is used up")]
     LedgerUnavailable,
+    /// Try again in a moment: this node's clock is behind what its IDs say already.
+    #[error("the clock is {by_ms} ms behind IDs that were issued")]
+    ClockBehind { by_ms: u64 },
+    /// Look at the node's clock.
+    #[error("the clock jumped ahead by {by_ms} ms, and IDs from the future are not issued")]
+    ClockAhead { by_ms: u64 },
+    #[error("no worker id is free: {0}")]
+    NoWorker(String),
     /// Wake an operator.
     #[error("the ledger is halted: {0}")]
     LedgerHalted(String),
@@ -35,6 +43,9 @@ impl IssueError {
         match error {
             LedgerError::Halted { reason } => Self::LedgerHalted(reason.clone()),
             LedgerError::Exhausted { .. } => Self::Exhausted,
+            LedgerError::NoWorker { .. } | LedgerError::WorkerTaken { .. } => {
+                Self::NoWorker(error.to_string())
+            }
             LedgerError::UnknownKeyspace { .. } => Self::KeyspaceNotFound,
             LedgerError::Fenced { .. } => Self::Draining,
             LedgerError::Unavailable { .. } | LedgerError::Overtaken { .. } => Self::LedgerUnavailable,

@@ -6,8 +6,11 @@
 
 pub mod clock;
 mod error;
+mod free;
+pub mod haul;
 mod inspect;
 mod lifecycle;
+mod milled;
 mod node;
 pub mod pen;
 pub mod quantity;
@@ -15,11 +18,15 @@ mod refill;
 mod served;
 pub mod shelf;
 pub mod stock;
+mod thread_lane;
+mod timed;
 pub mod tuning;
 pub mod witness;
+mod worker;
 
 pub use error::IssueError;
-pub use inspect::{Inspection, KeyState};
+pub use inspect::{IdParts, Inspection, KeyState};
 pub use lifecycle::Stopped;
 pub use node::{CreateError, Node, NodeSettings, NodeState, ReserveTimes, Wanted};
 pub use served::{Glance, Leftovers, Served};
+pub use timed::{TimeGlance, WorkerGlance};

@@ -46,6 +46,7 @@ impl Node {
     /// One attempt to become a serving node.
     async fn join(self: &Arc<Self>) -> Result<(), CreateError> {
         let registration = self.pen.register(self.report()).await?;
+        *self.region.lock().expect("nothing panics while it holds this") = registration.region;
         for Wanted { name, stated, tuning } in &self.settings.wanted {
             self.establish(name, stated, tuning).await?;
         }
@@ -62,12 +63,11 @@ impl Node {
     async fn beat(self: &Arc<Self>, audit: bool) -> Result<(), LedgerError> {
         let served = self.all_known();
         let now = self.now();
-        let progress = if audit {
-            served.iter().filter_map(|served| served.progress(now)).collect()
-        } else {
-            Vec::new()
-        };
+        let progress =
+            if audit { served.iter().flat_map(|served| served.progress(now)).collect() } else { Vec::new() };
         let pulse = self.pen.heartbeat(self.report(), progress).await?;
+        // The embedded store has no clock but ours.
+        self.heard_time(pulse.now, self.ledger().store() != "sqlite" && self.ledger().store() != "memory");
         if pulse.changes != self.changes.load(Ordering::Relaxed) {
             self.reload(pulse.changes).await?;
         }
@@ -102,7 +102,7 @@ impl Node {
         }
         let now = self.now();
         let mut leftovers: Vec<_> =
-            served.iter().map(|served| served.close(IssueError::Draining, now)).collect();
+            served.iter().flat_map(|served| served.close(IssueError::Draining, now)).collect();
         let progress = leftovers.iter_mut().filter_map(|left| left.progress.take()).collect();
         let mut settlements = Vec::new();
         for left in leftovers {

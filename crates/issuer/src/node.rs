@@ -11,7 +11,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use keymill_id::{Definition, KeyspaceName, Mint, Number, ROUTE_WORDS, Secret, Stated};
+use keymill_id::{Definition, KeyspaceName, Mint, Number, ROUTE_WORDS, Scheme, Secret, Stated};
 use keymill_ledger::{
     HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, Timestamp, Track,
     ops::{self, CreateKeyspace, Reserved, Withheld},
@@ -22,14 +22,8 @@ use tokio::{
 };
 
 use crate::{
-    clock::Clock,
-    error::IssueError,
-    lifecycle,
-    pen::Pen,
-    refill,
-    served::{Hopper, Served},
-    tuning::Tuning,
-    witness::Witness,
+    clock::Clock, error::IssueError, lifecycle, milled::Hopper, pen::Pen, quantity::Span, refill,
+    served::Served, tuning::Tuning, witness::Witness, worker,
 };
 
 /// How long an unknown name stays unknown without asking the ledger again.
@@ -128,9 +122,27 @@ pub struct Node {
     pub(crate) failures: AtomicU32,
     /// The ledger's `changes` when the keyspaces were last read.
     pub(crate) changes: AtomicU64,
+    /// The ledger's, once we know it.
+    pub(crate) region: Mutex<Option<u16>>,
+    /// What the clock should say.
+    expected: Mutex<Expected>,
     /// It served when it was told to stop, so there is something to give back.
     pub(crate) was_serving: AtomicBool,
     reserves: ReserveTimes,
+}
+
+/// A time that was believed, and when that was.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    wall: Timestamp,
+    elapsed: Duration,
+}
+
+impl Expected {
+    fn at(self, elapsed: Duration) -> Timestamp {
+        let passed = elapsed.saturating_sub(self.elapsed).as_millis();
+        self.wall.after(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
 }
 
 /// What the ledger costs us.
@@ -150,6 +162,7 @@ impl Node {
         settings: NodeSettings,
     ) -> std::io::Result<Arc<Self>> {
         let (hopper, milling) = mpsc::channel();
+        let expected = Expected { wall: clock.wall(), elapsed: clock.elapsed() };
         let node = Arc::new(Self {
             pen: Pen::new(
                 ledger,
@@ -169,6 +182,8 @@ impl Node {
             nudge: Notify::new(),
             failures: AtomicU32::new(0),
             changes: AtomicU64::new(0),
+            region: Mutex::default(),
+            expected: Mutex::new(expected),
             was_serving: AtomicBool::new(false),
             reserves: ReserveTimes::default(),
         });
@@ -207,6 +222,26 @@ impl Node {
     /// Looks at the ledger now instead of at the next heartbeat.
     pub fn look_again(&self) {
         self.nudge.notify_one();
+    }
+
+    /// How many milliseconds the clock is ahead of what it should be, if that is more than `most`: judged by
+    /// the ledger's clock, or by our own as it was and the time that passed since.
+    pub(crate) fn clock_ahead(&self, most: Span) -> Option<u64> {
+        let expected = self.expected.lock().expect(UNBROKEN).at(self.clock.elapsed());
+        let ahead = self.now().since(expected);
+        (ahead > most.0).then_some(ahead)
+    }
+
+    /// The ledger said what time it is. A clock of its own is believed; one that is ours is believed only
+    /// while it agrees with the time that passed, or a jump would vouch for itself.
+    pub(crate) fn heard_time(&self, ledger: Timestamp, own_clock: bool) {
+        const DRIFT_MS: u64 = 1_000;
+        let elapsed = self.clock.elapsed();
+        let mut expected = self.expected.lock().expect(UNBROKEN);
+        let before = expected.at(elapsed);
+        if own_clock || ledger.0.abs_diff(before.0) <= DRIFT_MS || ledger < before {
+            *expected = Expected { wall: ledger, elapsed };
+        }
     }
 
     pub fn reserve_times(&self) -> &ReserveTimes {
@@ -284,6 +319,7 @@ impl Node {
         if let Some((field, message)) = tuning.contradiction() {
             return Err(CreateError::Tuning { field, message });
         }
+        let stated = &self.in_region(stated)?;
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| IssueError::Internal)?;
         let definition = Definition::resolve(stated, Secret::from_bytes(secret))?;
@@ -318,6 +354,27 @@ impl Node {
         Ok((created.row, created.created))
     }
 
+    /// Time-ordered IDs are of the ledger's region, where their layout has room for one.
+    fn in_region(&self, stated: &Stated) -> Result<Stated, CreateError> {
+        let mut stated = stated.clone();
+        let Some(kept) = *self.region.lock().expect(UNBROKEN) else { return Ok(stated) };
+        if stated.scheme != Some(Scheme::Snowflake) {
+            return Ok(stated);
+        }
+        match Definition::resolve(&stated, Secret::from_bytes([0; Secret::LENGTH]))? {
+            Definition::Snowflake(snowflake) if snowflake.layout().regions() > 1 => match stated.region {
+                None => stated.region = Some(kept.into()),
+                Some(region) if region != u32::from(kept) => {
+                    let stated = u16::try_from(region).unwrap_or(u16::MAX);
+                    return Err(LedgerError::RegionConflict { kept, stated }.into());
+                }
+                Some(_) => {}
+            },
+            _ => {}
+        }
+        Ok(stated)
+    }
+
     /// Changes a keyspace's tuning in the ledger, and here at once.
     pub async fn tune_keyspace(
         self: &Arc<Self>,
@@ -336,7 +393,7 @@ impl Node {
         numbers: Vec<Number>,
         kind: HoleKind,
     ) -> Result<Vec<Withheld>, LedgerError> {
-        let withheld = self.pen.withhold(&served.track, numbers, kind).await;
+        let withheld = self.pen.withhold(&Track::of(served.name.clone()), numbers, kind).await;
         let ops::Withholding { outcomes, before, after } =
             withheld.inspect_err(|error| self.note(error, "withhold"))?;
         served.revised(before, after);
@@ -377,12 +434,22 @@ impl Node {
             tracing::error!(keyspace = %row.name, "keyspace `{}` does not match its fingerprint", row.name);
             return Err(IssueError::Internal);
         }
-        let served = Arc::new(Served::new(row, definition, tuned, self.settings.lanes, self.hopper.clone()));
+        let served = Arc::new(Served::new(
+            row,
+            definition,
+            tuned,
+            self.settings.lanes,
+            self.hopper.clone(),
+            &self.clock,
+        ));
         if row.retired {
             served.retire(self.now());
         } else {
+            if let Some(timed) = served.timed() {
+                tokio::spawn(worker::keep(Arc::downgrade(self), timed.clone()));
+            }
             // Warm before the first caller comes.
-            served.ask_for_milling();
+            served.warm();
         }
         keyspaces.insert(row.name.clone(), served);
         Ok(())

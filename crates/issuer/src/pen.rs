@@ -12,11 +12,11 @@ use std::{
 
 use keymill_id::{KeyspaceName, Number};
 use keymill_ledger::{
-    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, Track,
+    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, Track, WorkerId,
     ops::{
-        CreateKeyspace, CreatedKeyspace, GiveBack, GivenBack, Heartbeat, Progress, Pulse, Register,
-        Registration, ReportWitness, Reserve, Reserved, RetireKeyspace, Settlement, Stamp, Stop,
-        TuneKeyspace, Withheld, Withhold, Withholding,
+        CreateKeyspace, CreatedKeyspace, GiveBack, GivenBack, Heartbeat, Lease, LeaseWorker, Progress, Pulse,
+        Register, Registration, RenewWorker, ReportWitness, Reserve, Reserved, RetireKeyspace, Settlement,
+        Stamp, Stop, TuneKeyspace, Withheld, Withhold, Withholding,
     },
 };
 
@@ -179,6 +179,22 @@ impl Pen {
     pub async fn retire_keyspace(&self, name: &KeyspaceName) -> Result<KeyspaceRow, LedgerError> {
         let op = |stamp| RetireKeyspace { stamp, name: name.clone() };
         Ok(self.write("retire_keyspace", |stamp| self.ledger.retire_keyspace(op(stamp))).await?.0)
+    }
+
+    /// `op` makes the operation once its stamp is known. A lease grants no number, so the witness need not know.
+    pub async fn lease_worker(&self, op: impl FnOnce(Stamp) -> LeaseWorker) -> Result<Lease, LedgerError> {
+        Ok(self.write("lease_worker", |stamp| self.ledger.lease_worker(op(stamp))).await?.0)
+    }
+
+    pub async fn renew_worker(
+        &self,
+        keyspace: &KeyspaceName,
+        worker: WorkerId,
+        term: u64,
+        ttl_ms: u64,
+    ) -> Result<Lease, LedgerError> {
+        let op = |stamp| RenewWorker { stamp, keyspace: keyspace.clone(), worker, term, ttl_ms };
+        Ok(self.write("renew_worker", |stamp| self.ledger.renew_worker(op(stamp))).await?.0)
     }
 
     /// Not written into the witness: it grants nothing, so forgetting it loses nothing.

@@ -15,7 +15,7 @@ use keymill_id::Number;
 use keymill_ledger::LedgerError;
 use tokio::runtime::Handle;
 
-use crate::{node::Node, served::Served};
+use crate::{milled::Milled, node::Node};
 
 /// The first pause after a failed reserve; it doubles up to the longest, and a random part of it is
 /// slept, so that nodes that lost the ledger together do not come back together.
@@ -24,36 +24,36 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(2);
 
 /// Runs the mill until every sender of its hopper is gone.
 pub(crate) fn start_mill(
-    hopper: mpsc::Receiver<Arc<Served>>,
+    hopper: mpsc::Receiver<Arc<Milled>>,
     node: std::sync::Weak<Node>,
     runtime: Handle,
 ) -> std::io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name("mill".to_owned()).spawn(move || {
-        for served in hopper {
-            let Some(count) = served.mill() else { continue };
+        for milled in hopper {
+            let Some(count) = milled.mill() else { continue };
             let Some(node) = node.upgrade() else { return };
-            runtime.spawn(refill(node, served, count));
+            runtime.spawn(refill(node, milled, count));
         }
     })
 }
 
-async fn refill(node: Arc<Node>, served: Arc<Served>, count: NonZeroU64) {
-    match node.reserve(&served.track, Number::ZERO, count, served.ceiling()).await {
-        Ok(reserved) => {
-            let block = reserved.block;
-            tracing::debug!(keyspace = %served.name, %block, "keyspace `{}` refilled with {block}", served.name);
-            served.deposit(reserved);
+async fn refill(node: Arc<Node>, milled: Arc<Milled>, count: NonZeroU64) {
+    match node.reserve(&milled.track, Number::ZERO, count, milled.ceiling()).await {
+        Ok(remilled) => {
+            let block = remilled.block;
+            tracing::debug!(keyspace = %milled.track, %block, "keyspace `{}` refilled with {block}", milled.track);
+            milled.deposit(remilled);
         }
         Err(LedgerError::Exhausted { .. }) => {
-            tracing::warn!(keyspace = %served.name, "keyspace `{}` is used up", served.name);
-            served.disappointed(true);
+            tracing::warn!(keyspace = %milled.track, "keyspace `{}` is used up", milled.track);
+            milled.disappointed(true);
         }
         Err(error) => {
-            served.troubled(&error);
+            milled.troubled(&error);
             node.note(&error, "refill");
             // The wish stays open while we pause, so that callers cannot hurry us.
             tokio::time::sleep(node.pause()).await;
-            served.disappointed(false);
+            milled.disappointed(false);
         }
     }
 }

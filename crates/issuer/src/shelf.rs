@@ -6,17 +6,21 @@
 //! out each position once. Only when a chunk is used up is a lock taken, to show the next one.
 
 use std::{
-    cell::Cell,
     collections::VecDeque,
     mem,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use arc_swap::ArcSwapOption;
 use keymill_id::{Block, Number, Slab};
+
+use crate::{
+    haul::{Haul, Piece},
+    thread_lane,
+};
 
 /// Above any position: a chunk closed at this mark hands out nothing more.
 const CLOSED: u64 = 1 << 62;
@@ -29,7 +33,7 @@ struct Padded<T>(T);
 /// A slab, or the rest of one, and how much of it has been taken.
 #[derive(Debug)]
 pub struct Chunk {
-    slab: Arc<Slab>,
+    pub(crate) slab: Arc<Slab>,
     start: u32,
     end: u32,
     next: Padded<AtomicU64>,
@@ -74,35 +78,6 @@ impl Chunk {
     }
 }
 
-/// Keys that were taken: positions of a chunk that nobody else has. It keeps the chunk, whose count of
-/// holders lies on the chunk's own line, and not the slab, whose count might share one with another.
-#[derive(Debug)]
-pub struct Piece {
-    chunk: Arc<Chunk>,
-    from: u32,
-    to: u32,
-}
-
-impl Piece {
-    pub fn count(&self) -> u32 {
-        self.to - self.from
-    }
-
-    /// Bytes a key takes.
-    pub fn stride(&self) -> usize {
-        self.chunk.slab.stride()
-    }
-
-    /// The keys one after the other, each of [`stride`](Self::stride) bytes.
-    pub fn joined(&self) -> &[u8] {
-        self.chunk.slab.joined(self.from, self.to)
-    }
-
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.joined().chunks_exact(self.stride())
-    }
-}
-
 /// Keys that nobody has taken: the end of a chunk, seen from outside.
 #[derive(Debug)]
 pub struct Rest {
@@ -123,36 +98,6 @@ impl Rest {
     }
 }
 
-/// What a take brought: one piece nearly always, more when it crossed chunks.
-#[derive(Debug, Default)]
-pub struct Haul {
-    first: Option<Piece>,
-    more: Vec<Piece>,
-    count: u32,
-}
-
-impl Haul {
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
-        self.first.iter().chain(&self.more)
-    }
-
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.pieces().flat_map(Piece::keys)
-    }
-
-    fn add(&mut self, piece: Piece) {
-        self.count += piece.count();
-        match &self.first {
-            None => self.first = Some(piece),
-            Some(_) => self.more.push(piece),
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Lane {
     chunk: ArcSwapOption<Chunk>,
@@ -164,8 +109,8 @@ impl Lane {
     fn grab(&self, count: u32, haul: &mut Haul) -> bool {
         let shown = self.chunk.load();
         let Some(chunk) = shown.as_ref() else { return false };
-        let Some((from, to)) = chunk.take(count - haul.count) else { return false };
-        haul.add(Piece { chunk: chunk.clone(), from, to });
+        let Some((from, to)) = chunk.take(count - haul.count()) else { return false };
+        haul.add(Piece::shelved(chunk.clone(), from, to));
         true
     }
 
@@ -193,12 +138,6 @@ struct Back {
     returned: u64,
 }
 
-/// Threads take lanes in turn, once each.
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
-thread_local! {
-    static THREAD: Cell<usize> = Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
-}
-
 impl Shelf {
     pub fn new(lanes: usize) -> Self {
         let lane = || Padded(Lane { chunk: ArcSwapOption::empty() });
@@ -213,7 +152,7 @@ impl Shelf {
     /// Takes one key that this thread's lane shows and hands it to `use_it`: the shortest way there is.
     #[inline]
     pub fn with_one<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let lane = &self.lanes[THREAD.get() % self.lanes.len()].0;
+        let lane = &self.lanes[thread_lane::of(self.lanes.len())].0;
         let shown = lane.chunk.load();
         let chunk = shown.as_ref()?;
         let (position, _) = chunk.take(1)?;
@@ -229,9 +168,9 @@ impl Shelf {
 
     /// Adds to a haul until it holds `count` keys or nothing is ready.
     pub fn grab_more(&self, count: u32, haul: &mut Haul) {
-        let mine = THREAD.get() % self.lanes.len();
+        let mine = thread_lane::of(self.lanes.len());
         let lane = &self.lanes[mine].0;
-        while haul.count < count {
+        while haul.count() < count {
             if !lane.grab(count, haul) && !self.show_next(lane) {
                 return self.grab_elsewhere(count, haul, mine);
             }
@@ -241,7 +180,7 @@ impl Shelf {
     /// Other lanes may have some when ours and the back have none.
     fn grab_elsewhere(&self, count: u32, haul: &mut Haul, mine: usize) {
         for (_, lane) in self.lanes.iter().enumerate().filter(|(index, _)| *index != mine) {
-            while haul.count < count && lane.0.grab(count, haul) {}
+            while haul.count() < count && lane.0.grab(count, haul) {}
         }
     }
 
@@ -276,8 +215,7 @@ impl Shelf {
         if self.closed.load(Ordering::Relaxed) {
             return;
         }
-        for piece in haul.more.into_iter().rev().chain(haul.first) {
-            let Piece { chunk, from, to } = piece;
+        for (chunk, from, to) in haul.into_shelved() {
             let rest = Chunk::of(Rest { slab: chunk.slab.clone(), from, to });
             back.returned += rest.left();
             self.waiting.fetch_add(rest.left(), Ordering::Relaxed);

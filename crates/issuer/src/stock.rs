@@ -132,7 +132,7 @@ impl Stock {
         reason = "an estimate; clamped right after"
     )]
     fn target(&self) -> u64 {
-        let Tuned { outage_budget, stock_min, stock_max } = self.tuned;
+        let Tuned { outage_budget, stock_min, stock_max, .. } = self.tuned;
         let budget = (self.rate.keys_per_second * outage_budget.0 as f64 / 1000.0) as u64;
         let wanted = budget.max(stock_min.0).max(self.boost).min(stock_max.0);
         let cursor = self.tail.map_or(0, |tail| tail.end.get());
@@ -295,7 +295,12 @@ mod tests {
     }
 
     fn stock(min: u64, ceiling: u64) -> Stock {
-        let tuned = Tuned { outage_budget: Span(60_000), stock_min: Count(min), stock_max: Count(1_000_000) };
+        let tuned = Tuned {
+            outage_budget: Span(60_000),
+            stock_min: Count(min),
+            stock_max: Count(1_000_000),
+            ..Tuned::default()
+        };
         Stock::new(tuned, number(ceiling))
     }
 

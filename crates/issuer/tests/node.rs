@@ -254,7 +254,7 @@ async fn a_withheld_number_is_never_issued_and_the_give_back_survives_it() {
     let tiny = stated(r#"{"scheme":"pool","alphabet":"base36","length":2,"order":"sequential"}"#);
     node.create_keyspace(&name("tiny"), &tiny, &Tuning::default()).await.unwrap();
     let served = node.keyspace("tiny").await.unwrap();
-    let alias = served.mint.number_of("zz").unwrap();
+    let alias = served.mint().unwrap().number_of("zz").unwrap();
     let outcome = node.withhold(&served, vec![alias, alias], HoleKind::Alias).await.unwrap();
     assert_eq!(outcome, [ops::Withheld::Made, ops::Withheld::AlreadyThere(HoleKind::Alias)]);
     assert_eq!(node.inspect(&served, "zz").await.unwrap().unwrap().state, KeyState::Alias);
@@ -275,7 +275,8 @@ async fn inspect_tells_what_became_of_a_key() {
     serving(&node).await;
     let served = node.keyspace("links").await.unwrap();
     let issued = take(&node, "links", 10).await.unwrap();
-    let key_of = |number: u64| served.mint.spell_one(keymill_id::Number::new(number).unwrap()).unwrap();
+    let key_of =
+        |number: u64| served.mint().unwrap().spell_one(keymill_id::Number::new(number).unwrap()).unwrap();
     assert_eq!(state(&node, &issued[0]).await, Some(KeyState::Issued));
     assert_eq!(state(&node, &key_of(99)).await, Some(KeyState::InStock));
     assert_eq!(state(&node, &key_of(1_000_000)).await, Some(KeyState::NeverIssued));

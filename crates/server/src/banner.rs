@@ -24,7 +24,8 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, address: SocketAddr) {
     if known.len() > SHOWN_MAX {
         lines.push(format!("  and {} more: keymill keyspace list", known.len() - SHOWN_MAX));
     }
-    match known.first() {
+    let one = known.iter().find(|served| served.name.as_str() == "links").or(known.first());
+    match one {
         Some(served) => lines
             .push(format!("  try        curl -X POST http://{address}/v1/keyspaces/{}/keys", served.name)),
         None => lines.push("  try        keymill keyspace create links --scheme pool".to_owned()),
@@ -41,5 +42,10 @@ fn describe(definition: &keymill_id::Definition) -> String {
         Definition::Sequence(sequence) => {
             format!("tickets {}, {}, …", sequence.offset(), sequence.offset() + sequence.step())
         }
+        Definition::Snowflake(snowflake) => {
+            let layout = snowflake.layout();
+            format!("time-ordered IDs ({layout}), good for {:.0} years", layout.lifetime_years())
+        }
+        Definition::Free(_) => format!("{}, made on the spot", definition.scheme()),
     }
 }

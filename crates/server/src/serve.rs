@@ -134,6 +134,7 @@ fn to_try() -> impl Iterator<Item = Wanted> {
     let keyspaces = [
         ("links", serde_json::json!({"scheme": "pool", "root": true})),
         ("tickets", serde_json::json!({"scheme": "sequence"})),
+        ("events", serde_json::json!({"scheme": "snowflake"})),
     ];
     keyspaces.into_iter().map(|(name, stated)| Wanted {
         name: KeyspaceName::parse(name).expect("a valid name"),

@@ -18,7 +18,9 @@ fn main() -> std::process::ExitCode {
     for bounds in worlds::ALL.iter().filter(|bounds| bounds.name.contains(&only)) {
         let mut bounds = *bounds;
         let knob = |name: &str, field: &mut u8| {
-            if let Ok(value) = std::env::var(name) { *field = value.parse().unwrap() }
+            if let Ok(value) = std::env::var(name) {
+                *field = value.parse().unwrap()
+            }
         };
         knob("TOTAL", &mut bounds.total);
         knob("RESERVES", &mut bounds.reserves);

@@ -18,10 +18,15 @@ pub(crate) async fn run(client: &Client, keyspace: &str, key: &str, json: bool) 
     let mut facts = vec![
         ("keyspace", view.keyspace),
         ("key", view.key),
-        ("number", output::grouped(&view.number)),
         ("state", state.as_str().unwrap_or_default().replace('_', " ")),
     ];
+    let id = view.id.as_ref();
     let optional = [
+        ("number", view.number.as_deref().map(output::grouped)),
+        ("time", id.map(|id| id.time.clone())),
+        ("region", id.map(|id| id.region.to_string())),
+        ("worker", id.map(|id| id.worker.to_string())),
+        ("sequence", id.map(|id| id.sequence.to_string())),
         ("node", view.node),
         ("reserved at", view.reserved_at),
         ("issued after", view.issued_after),

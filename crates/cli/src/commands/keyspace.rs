@@ -18,7 +18,7 @@ pub(crate) async fn run(client: &Client, command: Keyspace, json: bool) -> anyho
         Keyspace::Show { name } => client.get(&one(&name)).await?.read()?,
         Keyspace::Tune { name, tuning } => {
             let mut fields = Map::new();
-            tune(&mut fields, tuning);
+            tune(&mut fields, *tuning);
             client.send_json(Method::PATCH, &one(&name), &fields).await?.read()?
         }
         Keyspace::Retire { name } => {
@@ -54,7 +54,7 @@ async fn list(client: &Client, json: bool) -> anyhow::Result<()> {
             view.name.clone(),
             view.scheme.clone(),
             view.state.clone(),
-            output::grouped(&view.level),
+            view.level.as_deref().map_or_else(|| "–".to_owned(), output::grouped),
             output::grouped(&view.stock),
             format!("{:.1}", view.rate),
             view.runway_seconds.map_or_else(|| "–".to_owned(), output::spoken),
@@ -70,8 +70,8 @@ fn show(view: &KeyspaceView) {
         ("scheme", view.scheme.clone()),
         ("state", view.state.clone()),
         ("created at", view.created_at.clone()),
-        ("size", output::grouped(&view.size)),
-        ("level", output::grouped(&view.level)),
+        ("size", view.size.as_deref().map_or_else(|| "–".to_owned(), output::grouped)),
+        ("level", view.level.as_deref().map_or_else(|| "–".to_owned(), output::grouped)),
         ("stock", output::grouped(&view.stock)),
         ("rate", format!("{:.1} keys/s", view.rate)),
         ("runway", view.runway_seconds.map_or_else(|| "–".to_owned(), output::spoken)),
@@ -115,13 +115,15 @@ fn body(args: CreateKeyspace) -> Map<String, Value> {
         ("store", args.store),
         ("offset", args.offset),
         ("step", args.step),
+        ("layout", args.layout),
+        ("tick", args.tick),
+        ("epoch", args.epoch),
     ];
     fields.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
     let switches = [("root", args.root), ("check", args.check), ("grow", args.grow)];
     fields.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name.to_owned(), on.into())));
-    if let Some(length) = args.length {
-        fields.insert("length".to_owned(), length.into());
-    }
+    let counts = [("length", args.length), ("region", args.region)];
+    fields.extend(counts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
     if let Some(words) = args.blocklist {
         let list = || words.split(',').map(|word| word.trim().into()).collect::<Vec<Value>>().into();
         fields.insert("blocklist".to_owned(), if words == "default" { words.into() } else { list() });
@@ -130,7 +132,19 @@ fn body(args: CreateKeyspace) -> Map<String, Value> {
     fields
 }
 
-fn tune(fields: &mut Map<String, Value>, Tuning { outage_budget, stock_min, stock_max }: Tuning) {
-    let stated = [("outage_budget", outage_budget), ("stock_min", stock_min), ("stock_max", stock_max)];
-    fields.extend(stated.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+fn tune(fields: &mut Map<String, Value>, tuning: Tuning) {
+    let texts = [
+        ("outage_budget", tuning.outage_budget),
+        ("stock_min", tuning.stock_min),
+        ("stock_max", tuning.stock_max),
+        ("on_rollback", tuning.on_rollback),
+        ("rollback_wait", tuning.rollback_wait),
+        ("on_overflow", tuning.on_overflow),
+        ("lease_ttl", tuning.lease_ttl),
+        ("recycle_delay", tuning.recycle_delay),
+        ("forward_max", tuning.forward_max),
+    ];
+    fields.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+    let counts = [("workers", tuning.workers.map(u32::from)), ("sequence_start", tuning.sequence_start)];
+    fields.extend(counts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
 }

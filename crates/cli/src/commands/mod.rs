@@ -6,6 +6,7 @@ use crate::{
 };
 
 mod bench;
+mod decode;
 mod inspect;
 mod keyspace;
 mod ledger;
@@ -20,6 +21,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(&args, global.json),
         Command::Take { keyspace, count } => block_on(take::run(&client(), &keyspace, count, global.json)),
         Command::Inspect { keyspace, key } => block_on(inspect::run(&client(), &keyspace, &key, global.json)),
+        Command::Decode { id, layout, at } => {
+            decode::run(id.as_deref(), layout.as_deref(), at.as_deref(), global.json)
+        }
         Command::Keyspace(command) => block_on(keyspace::run(&client(), command, global.json)),
         Command::Ledger(command) => block_on(ledger::run(global.server.as_deref(), command, global.json)),
         Command::Plan(args) => plan::run(&args, global.json),

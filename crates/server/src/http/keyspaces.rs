@@ -195,9 +195,7 @@ fn view(
     let definition = Definition::from_stored_json(&row.definition).map_err(unreadable)?;
     let served = state.node.known(row.name.as_str());
     let glance = served.as_deref().map(Served::glance);
-    let size = served
-        .as_ref()
-        .map_or_else(|| keymill_id::Mint::compile(&definition).size(), |served| served.mint.size());
+    let size = served.as_ref().and_then(|served| served.size());
     let stock = glance.map_or(0, |glance| glance.stock);
     let now = state.node.now();
     let elsewhere: f64 = nodes
@@ -209,8 +207,22 @@ fn view(
         .map(|report| report.rate)
         .sum();
     let rate = elsewhere + glance.map_or(0.0, |glance| glance.rate);
-    let level = size.saturating_sub(track.cursor.get()).saturating_add(stock);
-    let runway = (rate > 0.0).then(|| level as f64 / rate);
+    let level = match &definition {
+        Definition::Snowflake(snowflake) => {
+            // What is left is time: every tick to come, of every worker.
+            let layout = snowflake.layout();
+            let ticks = layout.ticks() - layout.tick_of_clock(now.0);
+            Some(ticks.saturating_mul(layout.per_tick() * u64::from(layout.workers())))
+        }
+        _ => size.map(|size| size.saturating_sub(track.cursor.get()).saturating_add(stock)),
+    };
+    let runway = match (&definition, level) {
+        (Definition::Snowflake(snowflake), _) => {
+            Some(snowflake.layout().ends_at_ms().saturating_sub(now.0) as f64 / 1000.0)
+        }
+        (_, Some(level)) if rate > 0.0 => Some(level as f64 / rate),
+        _ => None,
+    };
     let tuning = glance.map_or_else(Default::default, |glance| glance.tuned);
     Ok(KeyspaceView {
         name: row.name.to_string(),
@@ -220,8 +232,8 @@ fn view(
         fingerprint: row.fingerprint,
         tuning: serde_json::to_value(tuning).expect("tuning is plain data"),
         created_at: rfc3339(row.created_at),
-        size: size.to_string(),
-        level: level.to_string(),
+        size: size.map(|size| size.to_string()),
+        level: level.map(|level| level.to_string()),
         stock: stock.to_string(),
         rate: (rate * 1000.0).round() / 1000.0,
         runway_seconds: runway.map(|seconds| (seconds * 10.0).round() / 10.0),

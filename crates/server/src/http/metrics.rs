@@ -15,7 +15,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use keymill_issuer::NodeState;
+use keymill_issuer::{NodeState, TimeGlance, WorkerGlance};
 
 use super::State;
 
@@ -66,6 +66,9 @@ fn render(state: &State) -> String {
     for (class, count) in state.counters.classes.iter().enumerate().skip(1) {
         page.sample("http_answers_total", &[("code", &format!("{class}xx"))], &count.load(Ordering::Relaxed));
     }
+    let timed: Vec<_> =
+        known.iter().filter_map(|served| Some((served.name.as_str(), served.time_glance()?))).collect();
+    times(&mut page, &timed);
     let halted = matches!(&*node.state().borrow(), NodeState::Halted { .. });
     page.family("ledger_halted", "gauge", "1 while the ledger is halted.");
     page.sample("ledger_halted", &[], &u8::from(halted));
@@ -75,6 +78,63 @@ fn render(state: &State) -> String {
     page.family("build_info", "gauge", "The version that runs.");
     page.sample("build_info", &[("version", crate::VERSION)], &1);
     page.text + &process()
+}
+
+/// What time-ordered keyspaces measure of their workers and clocks.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+fn times(page: &mut Page, timed: &[(&str, TimeGlance)]) {
+    type Read = fn(&TimeGlance) -> f64;
+    let counters: [(&str, &str, &str, Read); 9] = [
+        ("workers_leased", "gauge", "Worker ids this node holds.", |glance| glance.workers.len() as f64),
+        ("workers_capacity", "gauge", "Worker ids the layout has room for.", |glance| glance.capacity.into()),
+        ("sequence_overflows_total", "counter", "Ticks whose sequence was used up.", |glance| {
+            glance.overflows as f64
+        }),
+        ("clock_rollbacks_total", "counter", "Takes that met a clock behind its IDs.", |glance| {
+            glance.rollbacks as f64
+        }),
+        ("clock_rollback_seconds", "gauge", "The largest such step.", |glance| {
+            glance.rollback_ms_max as f64 / 1e3
+        }),
+        ("lease_renewals_total", "counter", "Leases renewed.", |glance| glance.renewals as f64),
+        (
+            "lease_losses_total",
+            "counter",
+            "Leases that were another's when they were to be renewed.",
+            |glance| glance.losses as f64,
+        ),
+        ("lease_conflicts_total", "counter", "Workers that could not be had.", |glance| {
+            glance.conflicts as f64
+        }),
+        ("epoch_remaining_seconds", "gauge", "Until the layout's time runs out.", |glance| {
+            glance.epoch_left_ms as f64 / 1e3
+        }),
+    ];
+    for (name, kind, help, read) in counters {
+        page.family(name, kind, help);
+        for (keyspace, glance) in timed {
+            page.sample(name, &[("keyspace", keyspace)], &read(glance));
+        }
+    }
+    type ReadWorker = fn(&WorkerGlance) -> f64;
+    let workers: [(&str, &str, &str, ReadWorker); 3] = [
+        ("worker_ids_issued_total", "counter", "IDs by worker.", |worker| worker.issued as f64),
+        ("window_remaining_seconds", "gauge", "How far a worker's window reaches ahead.", |worker| {
+            worker.window_left_ms as f64 / 1e3
+        }),
+        ("logical_offset_seconds", "gauge", "How far a worker's last ID was ahead of the clock.", |worker| {
+            worker.ahead_ms as f64 / 1e3
+        }),
+    ];
+    for (name, kind, help, read) in workers {
+        page.family(name, kind, help);
+        for (keyspace, glance) in timed {
+            for worker in &glance.workers {
+                let labels = [("keyspace", *keyspace), ("worker", &worker.worker.to_string())];
+                page.sample(name, &labels, &read(worker));
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]

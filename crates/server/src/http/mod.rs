@@ -20,6 +20,7 @@ use crate::config::Config;
 
 mod answer;
 mod body;
+mod decode;
 mod docs;
 mod keyspaces;
 mod ledger;
@@ -104,6 +105,9 @@ fn router(state: Arc<State>) -> Router {
         )
         .route("/v1/keyspaces/{ks}/keys", post(take_routed).fallback(only_post))
         .route("/v1/keyspaces/{ks}/keys/{key}", get(keyspaces::inspect).fallback(only_get))
+        .route("/v1/keyspaces/{ks}/range", get(decode::range).fallback(only_get))
+        .route("/v1/decode", get(decode::at).fallback(only_get))
+        .route("/v1/decode/{id}", get(decode::decode).fallback(only_get))
         .route("/v1/ledger", get(ledger::show).fallback(only_get))
         .route("/v1/ledger/advance", post(ledger::advance).fallback(only_post))
         .route("/v1/ledger/backup", post(ledger::backup).fallback(only_post))

@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{keyspaces, ledger, status};
+use super::{decode, keyspaces, ledger, status};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -15,11 +15,14 @@ use super::{keyspaces, ledger, status};
     ),
     paths(
         keyspaces::take_doc, keyspaces::inspect, keyspaces::create, keyspaces::list, keyspaces::show,
-        keyspaces::tune, keyspaces::retire, ledger::show, ledger::advance, ledger::backup, ledger::nodes,
+        keyspaces::tune, keyspaces::retire, decode::decode,
+        decode::at,
+        decode::range,
+        ledger::show, ledger::advance, ledger::backup, ledger::nodes,
         ledger::claims, status::healthz, status::readyz
     ),
     components(schemas(keymill_api::Problem, keymill_api::FieldError)),
-    tags((name = "keys"), (name = "keyspaces"), (name = "ledger"), (name = "status"))
+    tags((name = "keys"), (name = "keyspaces"), (name = "decode"), (name = "ledger"), (name = "status"))
 )]
 struct Document;
 

@@ -38,7 +38,12 @@ pub(crate) async fn healthz(With(state): With<Arc<State>>) -> Json<Health> {
 pub(crate) async fn readyz(With(state): With<Arc<State>>) -> Json<Readiness> {
     let reason = |code, detail: String| Some(Reason { code, detail });
     let reason = match state.node.state().borrow().clone() {
-        NodeState::Serving => None,
+        // A clock that may not go on is a reason to send callers elsewhere.
+        NodeState::Serving => state.node.all_known().iter().find_map(|served| {
+            let by = served.unfit()?;
+            let detail = format!("the clock is {by} ms behind IDs of `{}`", served.name);
+            reason(Code::ClockBehind, detail)
+        }),
         NodeState::Starting { why: None } => reason(Code::Starting, "the node is registering".to_owned()),
         NodeState::Starting { why: Some(why) } => reason(Code::LedgerUnavailable, why),
         NodeState::Halted { reason: why } => reason(

@@ -7,7 +7,7 @@ use hyper::{
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
 use keymill_api::{Code, Refusal, TakeRequest};
-use keymill_issuer::shelf::{Haul, Piece};
+use keymill_issuer::haul::{Haul, Piece};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
