@@ -5,8 +5,7 @@
 //! the beginning along the parents' fingerprints.
 
 use std::{
-    collections::HashMap,
-    collections::hash_map::Entry,
+    collections::{HashMap, hash_map::Entry},
     fmt,
     hash::{BuildHasherDefault, Hasher},
     sync::{
@@ -84,9 +83,6 @@ pub fn explore(rules: &Rules, most: usize) -> Outcome {
             break Verdict::TooLarge;
         }
         depth += 1;
-        if std::env::var_os("LOUD").is_some() {
-            eprintln!("{depth} {} {}", states.load(Ordering::Relaxed), next.len());
-        }
         frontier = next;
     };
     Outcome { states: states.into_inner(), depth, took: begun.elapsed(), verdict }
