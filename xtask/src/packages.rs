@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 /// A program and the package that brings it.
 type Need = (&'static str, &'static str);
 
-/// Fails the n-th sync of a real server.
-pub(crate) const FOR_TESTS: &[Need] = &[("strace", "strace")];
+/// strace fails the n-th sync of a real server, faketime steps its clock, curl runs the documents' examples.
+pub(crate) const FOR_TESTS: &[Need] = &[("strace", "strace"), ("faketime", "faketime"), ("curl", "curl")];
 /// Loads a server over HTTP.
 pub(crate) const FOR_BENCH: &[Need] = &[("wrk", "wrk"), ("redis-server", "redis-server")];
 

@@ -538,7 +538,8 @@ fn definitions_that_make_no_sense_are_refused_by_field() {
         (json!({"name": 5, "scheme": "pool"}), "name"),
         (json!({"name": "x", "scheme": "Pool"}), "scheme"),
     ];
-    for scheme in ["snowflake", "uuid4", "uuid7", "ulid", "digest"] {
+    // Not part of this version yet.
+    for scheme in ["digest"] {
         wrong.push((json!({"name": "x", "scheme": scheme}), "scheme"));
     }
     let long = "a".repeat(10 << 10);

@@ -68,7 +68,7 @@ fn a_second_start_creates_nothing_new() {
     };
     let server = home.start();
     let first = state(&server);
-    assert_eq!(first.2.len(), 2);
+    assert!(first.2.len() >= 2, "{first:?}");
     server.terminate();
     let server = home.start();
     assert_eq!(state(&server), first);

@@ -2,27 +2,34 @@
 
 use std::{
     fmt,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use keymill_ledger::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// What people call the time. It may jump either way; nothing unique is derived from it alone.
     fn wall(&self) -> Timestamp;
-    /// Time that only goes forward, from an arbitrary start.
+    /// Time that only goes forward, from an arbitrary start, while the machine sleeps too.
     fn elapsed(&self) -> Duration;
 }
 
 #[derive(Debug)]
 pub struct SystemClock {
-    start: Instant,
+    start: Duration,
+}
+
+/// Not `Instant`, which stands still while the machine is suspended: what is late would not look late.
+fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 impl SystemClock {
     #[expect(clippy::new_without_default, reason = "a clock is started, not defaulted")]
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: since_boot() }
     }
 }
 
@@ -33,6 +40,6 @@ impl Clock for SystemClock {
     }
 
     fn elapsed(&self) -> Duration {
-        self.start.elapsed()
+        since_boot().saturating_sub(self.start)
     }
 }
