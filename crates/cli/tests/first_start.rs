@@ -123,6 +123,18 @@ fn a_clean_stop_gives_back_so_that_tickets_go_on_without_a_gap() {
 }
 
 #[test]
+fn a_stop_that_comes_while_it_starts_is_a_clean_one_too() {
+    let home = Home::new();
+    home.start().terminate();
+    for _ in 0..20 {
+        home.server().start_unready().terminate();
+    }
+    let server = home.start();
+    let next = tickets(&server.take("tickets", 1))[0];
+    assert!(next <= 1 + 20 * QUIET_STOCK, "a stop that comes too early to give back burns one stock: {next}");
+}
+
+#[test]
 fn a_clean_stop_under_load_loses_no_ticket() {
     let home = Home::new();
     let mut seen = BTreeSet::new();

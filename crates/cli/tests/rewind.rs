@@ -9,7 +9,7 @@ use std::{collections::HashSet, fs};
 use serde_json::{Value, json};
 
 mod harness;
-use harness::{Home, Server};
+use harness::{Home, PATIENCE, Server};
 
 /// Takes links and tickets, none of which may have been seen before.
 #[track_caller]
@@ -177,12 +177,16 @@ fn a_database_without_its_log_never_issues_what_the_log_held() {
         server.kill();
         fs::remove_file(home.file("keymill.db-wal")).unwrap();
         match home.server().spawn().listening() {
-            Ok(server) if stopped_before => assert_halted(&server),
-            Ok(server) => server.until_gone(Some(1)),
-            Err(ended) => assert_eq!(ended.code, Some(1), "{ended:#?}"),
+            Ok(server) if stopped_before => {
+                assert_halted(&server);
+                server.logged(expected);
+            }
+            Ok(mut server) => {
+                assert!(server.has_ended(PATIENCE).is_some(), "{}", server.log());
+                assert!(server.ended().stderr.contains(expected));
+            }
+            Err(ended) => assert!(ended.stderr.contains(expected), "{ended:#?}"),
         }
-        let log = fs::read_to_string(home.path().join("stderr")).unwrap();
-        assert!(log.contains(expected), "{log}");
     }
 }
 

@@ -11,7 +11,7 @@ use keymill_issuer::{
 };
 use keymill_ledger::{Ledger, LedgerId, SqliteStore, ops};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 
@@ -48,6 +48,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         lanes: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
+    // Before anyone can know that we are here: a stop that comes at once is a clean one too.
+    let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
     data_dir.announce(&address.to_string())?;
 
@@ -55,7 +57,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let state = Arc::new(State::new(node.clone(), config.clone()));
     let http = tokio::spawn(listen::serve(listener, App::new(state), config.limits.clone(), stopping));
 
-    let ended = run(&node, &config, address).await;
+    let ended = run(&node, &config, address, stops).await;
     let begun = Instant::now();
     let _ = stop.send(true);
     node.drain();
@@ -76,9 +78,12 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
 }
 
 /// Until a signal, or until the node must not go on.
-async fn run(node: &Arc<Node>, config: &Config, address: std::net::SocketAddr) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn run(
+    node: &Arc<Node>,
+    config: &Config,
+    address: std::net::SocketAddr,
+    [mut terminate, mut interrupt]: [Signal; 2],
+) -> anyhow::Result<()> {
     let mut state = node.state();
     let mut greeted = false;
     loop {

@@ -18,8 +18,14 @@
 //! - A name that was granted in the lost part is lost with it: the registry lives in the same store,
 //!   and may bind that name again. The pool must not issue it all the same.
 //!
-//! Nothing else about a rewind is assumed: it may come at any moment, to any earlier one, once; nodes
-//! may be up or down, with requests and replies on their way.
+//! Two things are assumed besides, each a guard that a control takes away, because the code cannot know:
+//! a request that the lost engine carried out does not reach the one after it a second time
+//! ([`NoReplay`](crate::controls::Guard::NoReplay); its connections died with it), and the operator
+//! waits for nodes that started in the lost part, of which the rewound ledger knows nothing or that they
+//! stopped ([`OperatorKnowsTheStarted`](crate::controls::Guard::OperatorKnowsTheStarted)).
+//!
+//! Otherwise a rewind may come at any moment, to any earlier one, once; nodes may be up or down, with
+//! requests and answers on their way.
 
 use std::fmt;
 

@@ -372,15 +372,13 @@ impl Server {
     /// What it printed over all its starts in this folder, once `expected` is in it.
     #[track_caller]
     pub(crate) fn said(&self, expected: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let said = fs::read_to_string(&self.said).unwrap();
-            if said.contains(expected) {
-                return said;
-            }
-            assert!(Instant::now() < deadline, "it did not say `{expected}`: {said}");
-            thread::sleep(LOOK_EVERY);
-        }
+        until_in(&self.said, expected)
+    }
+
+    /// What it logged over all its starts in this folder, once `expected` is in it.
+    #[track_caller]
+    pub(crate) fn logged(&self, expected: &str) -> String {
+        until_in(&self.logged, expected)
     }
 
     /// What it logged, over all its starts in this folder.
@@ -536,6 +534,19 @@ impl Server {
     pub(crate) fn kill(mut self) {
         self.child.0.kill().expect("our own child");
         self.child.0.wait().expect("our own child");
+    }
+}
+
+#[track_caller]
+fn until_in(path: &Path, expected: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = fs::read_to_string(path).unwrap();
+        if said.contains(expected) {
+            return said;
+        }
+        assert!(Instant::now() < deadline, "it did not say `{expected}`: {said}");
+        thread::sleep(LOOK_EVERY);
     }
 }
 
