@@ -1,6 +1,6 @@
 //! The ledger, its nodes and its claims, for people.
 
-use keymill_ledger::{ClaimRow, ClaimState, Grade, NodeRow, ops};
+use keymill_ledger::{ClaimRow, ClaimState, Grade, LeaseRow, NodeRow, Timestamp, ops};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -114,6 +114,42 @@ impl From<NodeRow> for NodeView {
             keyspaces: keyspaces.collect(),
             version: row.report.version,
             address: row.report.address,
+        }
+    }
+}
+
+/// `GET /v1/workers?keyspace=`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerList {
+    pub workers: Vec<WorkerView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerView {
+    pub keyspace: String,
+    pub worker: u16,
+    pub holder: String,
+    /// `live`, `expired` or `released`
+    pub state: String,
+    /// How often it changed hands.
+    pub term: u64,
+    pub expires_at: String,
+}
+
+impl WorkerView {
+    pub fn new(row: LeaseRow, now: Timestamp) -> Self {
+        let state = match (row.released, row.is_live(now)) {
+            (true, _) => "released",
+            (false, true) => "live",
+            (false, false) => "expired",
+        };
+        Self {
+            keyspace: row.keyspace.to_string(),
+            worker: row.worker.0,
+            state: state.to_owned(),
+            term: row.term,
+            expires_at: rfc3339(row.expires_at),
+            holder: row.holder,
         }
     }
 }

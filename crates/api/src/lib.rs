@@ -20,7 +20,7 @@ pub use keyspace::{
 };
 pub use ledger::{
     AdvanceAnswer, AdvanceRequest, AdvancedView, ClaimList, ClaimView, GoneNode, LedgerView,
-    NodeKeyspaceView, NodeList, NodeView, TrackView,
+    NodeKeyspaceView, NodeList, NodeView, TrackView, WorkerList, WorkerView,
 };
 pub use refusal::{Code, FieldError, Grpc, Problem, Refusal};
 pub use status::{Health, HealthLedger, Readiness, Reason};

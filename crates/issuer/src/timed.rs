@@ -48,6 +48,8 @@ pub(crate) struct Timed {
     /// Wakes callers who wait for a worker or a window.
     changed: Notify,
     pub(crate) counters: Counters,
+    /// Live leases of all nodes, as of the last look.
+    pub(crate) leased: AtomicU64,
 }
 
 /// One worker of ours: its generator, and what is needed to renew and to give back.
@@ -103,6 +105,8 @@ pub struct TimeGlance {
     pub renewals: u64,
     pub losses: u64,
     pub conflicts: u64,
+    /// Workers that any node holds, as of the last look.
+    pub leased: u64,
     /// How many workers the layout has room for.
     pub capacity: u32,
     /// How long until the layout's time runs out.
@@ -148,6 +152,7 @@ impl Timed {
             nudge: Notify::new(),
             changed: Notify::new(),
             counters: Counters::default(),
+            leased: AtomicU64::new(0),
         }
     }
 
@@ -382,6 +387,7 @@ impl Timed {
             renewals: read(renewals),
             losses: read(losses),
             conflicts: read(conflicts),
+            leased: self.leased.load(Ordering::Relaxed),
             capacity: self.layout.workers(),
             epoch_left_ms: self.layout.ends_at_ms().saturating_sub(self.clock.wall().0),
             workers: self.lanes.load().iter().map(worker).collect(),

@@ -7,7 +7,11 @@ use std::{
 };
 
 use keymill_id::{NUMBER_MAX, Number};
-use keymill_ledger::{LedgerError, Track, ops::LeaseWorker};
+use keymill_ledger::{
+    LedgerError, Track,
+    ops::{LeaseWorker, Workers},
+};
+use tokio::time::Instant;
 
 use crate::{
     error::IssueError,
@@ -23,8 +27,14 @@ const WINDOW_MIN_MS: u64 = 1_000;
 /// It is extended when less than 9/16 of it is left, like a stock.
 const LOW_WATER_16THS: u64 = 9;
 
+/// How often all nodes' leases are counted.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+/// From this share of all workers on, someone should know.
+const NEARLY_ALL_PERCENT: u64 = 80;
+
 /// Runs as long as the node and the keyspace do.
 pub(crate) async fn keep(node: Weak<Node>, timed: Arc<Timed>) {
+    let mut counted: Option<Instant> = None;
     loop {
         let Some(alive) = node.upgrade() else { return };
         if timed.closed().is_some() {
@@ -32,6 +42,10 @@ pub(crate) async fn keep(node: Weak<Node>, timed: Arc<Timed>) {
         }
         let serving = *alive.state.borrow() == NodeState::Serving;
         let wait = if serving { tend(&alive, &timed).await } else { LOOK_EVERY };
+        if serving && counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
+            counted = Some(Instant::now());
+            count(&alive, &timed).await;
+        }
         drop(alive);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
@@ -73,6 +87,23 @@ async fn tend(node: &Arc<Node>, timed: &Arc<Timed>) -> Duration {
             node.note(&error, "worker");
             node.pause()
         }
+    }
+}
+
+/// Counts the leases of all nodes, and says when few workers are left.
+async fn count(node: &Node, timed: &Timed) {
+    let op = Workers { keyspace: timed.keyspace.clone() };
+    let Ok(leases) = node.ledger().workers(op).await else { return };
+    let now = node.now();
+    let live = leases.iter().filter(|lease| lease.is_live(now)).count() as u64;
+    let capacity = u64::from(timed.layout.workers());
+    let before = timed.leased.swap(live, Ordering::Relaxed);
+    let nearly_all = |leased: u64| leased * 100 >= capacity * NEARLY_ALL_PERCENT;
+    if nearly_all(live) && !nearly_all(before) {
+        tracing::warn!(
+            keyspace = %timed.keyspace, leased = live, capacity,
+            "{live} of {capacity} workers of `{}` are in use", timed.keyspace
+        );
     }
 }
 

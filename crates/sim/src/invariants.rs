@@ -10,9 +10,9 @@
 //! - While some node is robbed and none has written, the store is *blind*. What is reserved or withheld
 //!   on its word in that time may be given out twice: by the robbed node and on the blind store's word.
 //!   Such a pair, and nothing else, is not counted.
-//! - It ends with the first write of a robbed node after the rewind, whatever the ledger makes of it.
-//!   If that write were let through, nothing would be excused any more. A message that was on its way
-//!   since before the rewind is not such a write.
+//! - It ends with the halt. If the first write of a robbed node after the rewind were let through,
+//!   nothing would be excused for that node's sake any more. A message that was on its way since before
+//!   the rewind is not such a write.
 //! - It is excused only among blocks from before the advance. Whatever is given out of a block reserved
 //!   after an advance must be new, whoever gave out the other one, and on whose word.
 //! - A name that was granted in the lost part is lost with it: the registry lives in the same store,

@@ -10,6 +10,7 @@ use axum::{
 use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use keymill_api::{
     AdvanceAnswer, AdvanceRequest, ClaimList, Code, LedgerView, NodeList, Problem, Refusal, TrackView,
+    WorkerList, WorkerView,
 };
 use keymill_id::{KeyspaceName, Number};
 use keymill_ledger::{NodeName, Track, ops};
@@ -128,6 +129,33 @@ pub(crate) async fn nodes(With(state): With<Arc<State>>) -> Answer {
     let nodes = state.node.ledger().nodes().await.map_err(|error| Refusal::from(&error))?;
     let nodes = nodes.into_iter().map(Into::into).collect();
     Ok(Json(StatusCode::OK, NodeList { nodes }).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkerQuery {
+    keyspace: Option<String>,
+}
+
+#[utoipa::path(get, path = "/v1/workers", tag = "ledger", summary = "Who holds which worker id",
+    params(("keyspace" = Option<String>, Query)),
+    responses((status = 200, body = WorkerList), (status = 404, body = Problem)))]
+pub(crate) async fn workers(
+    With(state): With<Arc<State>>,
+    query: Result<Query<WorkerQuery>, axum::extract::rejection::QueryRejection>,
+) -> Answer {
+    let names = match keyspaces::query(query)?.keyspace {
+        Some(name) => vec![state.node.keyspace(&name).await?.name.clone()],
+        None => state.node.all_known().iter().map(|served| served.name.clone()).collect(),
+    };
+    let now = state.node.now();
+    let mut workers = Vec::new();
+    for keyspace in names {
+        let leases = state.node.ledger().workers(ops::Workers { keyspace }).await;
+        let leases = leases.map_err(|error| Refusal::from(&error))?;
+        workers.extend(leases.into_iter().map(|lease| WorkerView::new(lease, now)));
+    }
+    Ok(Json(StatusCode::OK, WorkerList { workers }).into_response())
 }
 
 #[derive(Debug, Deserialize)]

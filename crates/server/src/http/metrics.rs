@@ -85,7 +85,7 @@ fn render(state: &State) -> String {
 fn times(page: &mut Page, timed: &[(&str, TimeGlance)]) {
     type Read = fn(&TimeGlance) -> f64;
     let counters: [(&str, &str, &str, Read); 9] = [
-        ("workers_leased", "gauge", "Worker ids this node holds.", |glance| glance.workers.len() as f64),
+        ("workers_leased", "gauge", "Worker ids that any node holds.", |glance| glance.leased as f64),
         ("workers_capacity", "gauge", "Worker ids the layout has room for.", |glance| glance.capacity.into()),
         ("sequence_overflows_total", "counter", "Ticks whose sequence was used up.", |glance| {
             glance.overflows as f64

@@ -112,6 +112,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/ledger/advance", post(ledger::advance).fallback(only_post))
         .route("/v1/ledger/backup", post(ledger::backup).fallback(only_post))
         .route("/v1/nodes", get(ledger::nodes).fallback(only_get))
+        .route("/v1/workers", get(ledger::workers).fallback(only_get))
         .route("/v1/claims", get(ledger::claims).fallback(only_get))
         .route("/healthz", get(status::healthz).fallback(only_get))
         .route("/readyz", get(status::readyz).fallback(only_get))

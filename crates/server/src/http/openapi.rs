@@ -19,6 +19,7 @@ use super::{decode, keyspaces, ledger, status};
         decode::at,
         decode::range,
         ledger::show, ledger::advance, ledger::backup, ledger::nodes,
+        ledger::workers,
         ledger::claims, status::healthz, status::readyz
     ),
     components(schemas(keymill_api::Problem, keymill_api::FieldError)),
