@@ -126,7 +126,8 @@ fn a_keyspace_that_grows_goes_on_with_longer_keys() {
     server.kill();
     let server = home.start();
     for key in server.take("codes", 5000) {
-        assert!(key.len() == 3 && !distinct.contains(&key), "{key} came again");
+        // Longer still, if the kill burned what was left of this length.
+        assert!(key.len() >= 3 && !distinct.contains(&key), "{key} came again");
     }
 }
 
