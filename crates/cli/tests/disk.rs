@@ -168,7 +168,7 @@ fn flipped_bits_never_bring_a_key_again() {
     let mut dice = Dice::thrown();
     let pasts = [Past::make(false), Past::make(true)];
     let mut tally = BTreeMap::new();
-    for trial in 0..sized(240, 4000) {
+    for trial in 0..sized(240, 1500) {
         let past = &pasts[trial % 2];
         let name = if trial % 4 == 1 { "keymill.db-wal" } else { "keymill.db" };
         let mut bytes = past.file(name).expect("a kill leaves the log").to_vec();
@@ -190,7 +190,7 @@ fn a_database_that_was_cut_off_never_brings_a_key_again() {
     let mut dice = Dice::thrown();
     let pasts = [Past::make(false), Past::make(true)];
     let mut tally = BTreeMap::new();
-    for trial in 0..sized(60, 600) {
+    for trial in 0..sized(60, 300) {
         let past = &pasts[trial % 2];
         let name = if trial % 4 == 1 { "keymill.db-wal" } else { "keymill.db" };
         let bytes = past.file(name).expect("a kill leaves the log");
@@ -283,7 +283,7 @@ fn a_full_disk_is_survived_on_stock_and_recovered_from() {
         assert_eq!(server.ask("PATCH", &format!("/v1/keyspaces/{keyspace}"), body).status, 200);
     }
     take_new(&server, 100, &mut seen);
-    for round in 0..sized(3, 20) {
+    for round in 0..sized(3, 10) {
         disk.fill();
         let (mut served, mut refusals) = (0, BTreeMap::<String, u32>::new());
         // Until each keyspace has said no a few times in a row; what is in stock goes out before.

@@ -4,6 +4,7 @@
 //! outcome nobody knows is over: its numbers are burned, and the next write takes the next beat.
 
 use std::{
+    collections::HashMap,
     future::Future,
     num::NonZeroU64,
     sync::{Arc, Mutex},
@@ -36,6 +37,15 @@ pub struct Pen {
     timeout: Duration,
     beats: tokio::sync::Mutex<Beats>,
     witness: Arc<Mutex<Witness>>,
+    /// Per track, our last blocks of this life that lie end to end.
+    runs: Mutex<HashMap<Track, Run>>,
+}
+
+/// Blocks end to end, and what we were granted before them.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    start: Number,
+    before: Number,
 }
 
 /// Where this process is in its count of writes.
@@ -67,7 +77,16 @@ impl Pen {
         witness: Witness,
     ) -> Self {
         let witness = Arc::new(Mutex::new(witness));
-        Self { ledger, clock, node, region, timeout, beats: tokio::sync::Mutex::default(), witness }
+        Self {
+            ledger,
+            clock,
+            node,
+            region,
+            timeout,
+            beats: tokio::sync::Mutex::default(),
+            witness,
+            runs: Mutex::default(),
+        }
     }
 
     pub fn node(&self) -> &NodeName {
@@ -90,6 +109,7 @@ impl Pen {
             at: self.clock.wall(),
         };
         let registration = self.within("register", self.ledger.register(op)).await?;
+        self.runs.lock().expect(UNBROKEN).clear();
         *beats = Beats { epoch: registration.epoch, acked: registration.beat, sent: registration.beat };
         let (node, known) = (self.node.clone(), registration.clone());
         self.remember(move |witness| witness.registered(&node, &known)).await?;
@@ -102,7 +122,14 @@ impl Pen {
         if memory.ledger.is_none() {
             return Ok(());
         }
-        let op = ReportWitness { node: self.node.clone(), witness: memory.to_row() };
+        let mut witness = memory.to_row();
+        // Heartbeats are not in the witness, but a late write may carry what they were acknowledged for.
+        let beats = self.beats.lock().await;
+        if beats.epoch == witness.epoch {
+            witness.beat = witness.beat.max(beats.acked);
+        }
+        drop(beats);
+        let op = ReportWitness { node: self.node.clone(), witness };
         self.within("report_witness", self.ledger.report_witness(op)).await
     }
 
@@ -121,6 +148,10 @@ impl Pen {
             let detail = format!("it granted {} on `{track}`, below our {witnessed}", reserved.block);
             return Err(LedgerError::Corrupt { store: self.ledger.store(), detail });
         }
+        if reserved.block.start() != witnessed {
+            let run = Run { start: reserved.block.start(), before: witnessed };
+            self.runs.lock().expect(UNBROKEN).insert(track.clone(), run);
+        }
         let (track, end) = (track.clone(), reserved.block.end());
         self.remember(move |witness| witness.granted(&track, end, beat)).await?;
         Ok(reserved)
@@ -129,9 +160,13 @@ impl Pen {
     /// Gives numbers back. From here on they are dead to us, whatever the answer.
     pub async fn give_back(&self, track: &Track, offer: Offer) -> Result<GivenBack, LedgerError> {
         let Offer { from, revision } = offer;
-        // Lowered first: a crash after the give-back must not look like a ledger that went back.
+        // Lowered first: a crash after the give-back must not look like a ledger that went back. If a whole
+        // run goes back, nothing of ours ends at its start: whoever reserves there may give back too, and
+        // the cursor may fall further, down to what we were granted before.
+        let run = self.runs.lock().expect(UNBROKEN).remove(track);
+        let kept = run.filter(|run| from <= run.start).map_or(from, |run| run.before);
         let lowered = track.clone();
-        self.remember(move |witness| witness.granted(&lowered, from, 0)).await?;
+        self.remember(move |witness| witness.granted(&lowered, kept, 0)).await?;
         let op = |stamp| GiveBack { stamp, track: track.clone(), from, revision };
         let (given, _) = self.write("give_back", |stamp| self.ledger.give_back(op(stamp))).await?;
         Ok(given)
@@ -146,10 +181,16 @@ impl Pen {
         let op = |stamp| Withhold { stamp, track: track.clone(), numbers: numbers.clone(), kind };
         let (withholding, beat) = self.write("withhold", |stamp| self.ledger.withhold(op(stamp))).await?;
         let track = track.clone();
+        // A name that was there already may be granted to us, if the answer that told who made it was lost:
+        // what is granted must be in some witness.
+        let ours = |outcome: &Withheld| {
+            *outcome == Withheld::Made
+                || (kind == HoleKind::Alias && *outcome == Withheld::AlreadyThere(HoleKind::Alias))
+        };
         let made: Vec<Number> = numbers
             .into_iter()
             .zip(&withholding.outcomes)
-            .filter(|(_, outcome)| **outcome == Withheld::Made)
+            .filter(|(_, outcome)| ours(outcome))
             .map(|(number, _)| number)
             .collect();
         self.remember(move |witness| witness.withheld(&track, made.into_iter(), kind, beat)).await?;

@@ -167,6 +167,34 @@ async fn two_nodes_share_a_ledger_and_never_a_key() {
     }
 }
 
+/// Found by the model: A gives back whole what lies above B's numbers, B reserves there end to end with its
+/// own and gives back further down. A witness that kept the start of what A gave back would halt the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_in_turn_never_looks_like_a_ledger_that_went_back() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let b = start(ledger.clone(), dir.path(), "b");
+    serving(&b).await;
+    take(&b, "tickets", 1).await.unwrap();
+    let a = start(ledger.clone(), dir.path(), "a");
+    serving(&a).await;
+    while a.keyspace("tickets").await.unwrap().glance().stock == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    a.stop(PATIENCE).await;
+    let before = b.keyspace("tickets").await.unwrap().glance().reserves;
+    take(&b, "tickets", 60).await.unwrap();
+    while b.keyspace("tickets").await.unwrap().glance().reserves == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    b.stop(PATIENCE).await;
+    let cursor =
+        ledger.track(ops::TrackAt { track: Track::of(name("tickets")) }).await.unwrap().unwrap().cursor;
+    assert_eq!(cursor.get(), 61, "both gave back all they had");
+    let a = start(ledger, dir.path(), "a");
+    serving(&a).await;
+    assert_eq!(numbers(&take(&a, "tickets", 1).await.unwrap()), [62]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_process_of_the_same_name_fences_the_older() {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

@@ -97,6 +97,9 @@ pub enum HoleKind {
     Import,
     /// A key drawn at random while a row pool was dry.
     Drawn,
+    /// A name that an advance found below the cursor: the pool may have issued it in the part that was
+    /// lost, so nobody is granted it any more. Whoever has it keeps it.
+    Spent,
 }
 
 /// Who holds which numbers since when, and how far they are known to have left the house.
@@ -209,6 +212,7 @@ pub trait Rows: Send {
         track: &Track,
         block: Block,
     ) -> impl Future<Output = Result<Vec<Number>, LedgerError>> + Send;
+    /// Written under (track, number); a kind that stands there is replaced.
     fn put_hole(
         &mut self,
         track: &Track,

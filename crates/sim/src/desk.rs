@@ -35,8 +35,19 @@ static TRACK: LazyLock<Track> =
 const NOW: Timestamp = Timestamp(0);
 /// So much was reserved and claimed that no give-back runs out of it: these sums are not the model's.
 const PLENTY: u64 = 1 << 32;
-/// A new life begins at a multiple of this, and no life gets that far.
+/// A life's beats in this model; a life of the real ledger has 2^32. No life gets that far.
 const BEATS_OF_A_LIFE: u8 = 16;
+
+/// A beat as the ledger counts it: the life above, the write below.
+fn wide_beat(beat: u8) -> u64 {
+    u64::from(beat / BEATS_OF_A_LIFE) << 32 | u64::from(beat % BEATS_OF_A_LIFE)
+}
+
+fn narrow_beat(beat: u64) -> u8 {
+    let (life, write) = (beat >> 32, beat & u64::from(u32::MAX));
+    assert!(write < BEATS_OF_A_LIFE.into(), "a life of {write} writes is out of the model's bounds");
+    small(life * u64::from(BEATS_OF_A_LIFE) + write)
+}
 
 pub(crate) fn number(value: u8) -> Number {
     Number::new(value.into()).expect("small")
@@ -49,8 +60,8 @@ pub(crate) fn process(ledger: &mut Ledger, message: &Message, bounds: &Bounds, g
     let stamp = Stamp {
         node: name.clone(),
         epoch: message.epoch.into(),
-        acked: message.acked.into(),
-        next: message.next.into(),
+        acked: wide_beat(message.acked),
+        next: wide_beat(message.next),
         at: NOW,
     };
     let mut desk = Desk { ledger: *ledger, message: Some(*message), in_step: false };
@@ -59,20 +70,21 @@ pub(crate) fn process(ledger: &mut Ledger, message: &Message, bounds: &Bounds, g
             let remembered = (remembered.epoch > 0).then(|| Remembered {
                 ledger: LedgerId(String::new()),
                 epoch: remembered.epoch.into(),
-                beat: remembered.beat.into(),
+                beat: wide_beat(remembered.beat),
                 ends: vec![(track, number(remembered.end))],
             });
             let op =
                 Register { node: name, remembered, region: None, report: NodeReport::default(), at: NOW };
+            let before = ledger.rows[usize::from(message.node)].beat;
             let answer = desk.transact(op, ledger, |registration| Answer::Registered {
                 epoch: small(registration.epoch),
-                beat: small(registration.beat),
+                beat: narrow_beat(registration.beat),
             });
             match answer {
-                Answer::Registered { epoch, beat } if guards.on(Guard::LivesCountApart) => {
-                    let beat = (beat | (BEATS_OF_A_LIFE - 1)) + 1;
-                    ledger.rows[usize::from(message.node)].beat = beat;
-                    Answer::Registered { epoch, beat }
+                // The control: the new life goes on where the old one was.
+                Answer::Registered { epoch, .. } if !guards.on(Guard::LivesCountApart) => {
+                    ledger.rows[usize::from(message.node)].beat = before;
+                    Answer::Registered { epoch, beat: before }
                 }
                 other => other,
             }
@@ -147,13 +159,17 @@ pub(crate) fn advance(ledger: &mut Ledger, guards: Guards) -> bool {
     };
     let desk = Desk { ledger: *ledger, message: None, in_step: false };
     let op = Advance { without, dry_run: false, at: NOW };
+    // With the names that witnesses bring back.
+    let before = ledger.witnesses.iter().flatten().fold(ledger.holes, |holes, witness| crate::world::Holes {
+        alias: holes.alias | witness.holes.alias,
+        drawn: holes.drawn | witness.holes.drawn,
+    });
     let done = desk.transact(op, ledger, |_| Answer::Done) == Answer::Done;
-    if done && guards.on(Guard::LeaptNamesAreSpent) {
-        // Some of these were issued, in the lost part or by a blind store. They stay holes, of a kind
-        // that nobody is granted.
-        let spent = ledger.holes.alias & bits(0, ledger.cursor) & !ledger.registry;
-        ledger.holes.alias &= !spent;
-        ledger.holes.drawn |= spent;
+    if done && !guards.on(Guard::LeaptNamesAreSpent) {
+        // The control: names below the lifted cursor can still be granted.
+        let spent = before.alias & !ledger.holes.alias;
+        ledger.holes.alias |= spent;
+        ledger.holes.drawn &= !spent | before.drawn;
     }
     done
 }
@@ -213,8 +229,8 @@ impl Desk {
         let stamp = Stamp {
             node: NAMES[usize::from(message.node)].clone(),
             epoch: message.epoch.into(),
-            acked: message.acked.into(),
-            next: message.next.into(),
+            acked: wide_beat(message.acked),
+            next: wide_beat(message.next),
             at: NOW,
         };
         match judge(row, &stamp) {
@@ -242,7 +258,7 @@ impl Desk {
         (epoch > 0).then(|| NodeRow {
             name: NAMES[node].clone(),
             epoch: epoch.into(),
-            beat: beat.into(),
+            beat: wide_beat(beat),
             started_at: NOW,
             last_seen: NOW,
             stopped,
@@ -272,7 +288,7 @@ impl Memory {
         });
         WitnessRow {
             epoch: self.epoch.into(),
-            beat: self.beat.into(),
+            beat: wide_beat(self.beat),
             ends: vec![(TRACK.clone(), number(self.end))],
             holes: holes.collect(),
         }
@@ -281,7 +297,7 @@ impl Memory {
     fn of_row(row: &WitnessRow) -> Self {
         let mut memory = Self {
             epoch: small(row.epoch),
-            beat: small(row.beat),
+            beat: narrow_beat(row.beat),
             end: row.ends.iter().map(|(_, end)| small(end.get())).max().unwrap_or(0),
             ..Self::default()
         };
@@ -312,7 +328,8 @@ impl Kind {
     fn narrow(kind: HoleKind) -> Self {
         match kind {
             HoleKind::Alias => Self::Alias,
-            HoleKind::Drawn => Self::Drawn,
+            // Nobody is granted either.
+            HoleKind::Drawn | HoleKind::Spent => Self::Drawn,
             HoleKind::Route | HoleKind::Import => unreachable!("not in this model"),
         }
     }
@@ -367,7 +384,7 @@ impl Rows for Desk {
     }
     async fn put_node(&mut self, row: &NodeRow) -> Result<(), LedgerError> {
         self.ledger.rows[index(&row.name)] =
-            Row { epoch: small(row.epoch), beat: small(row.beat), stopped: row.stopped };
+            Row { epoch: small(row.epoch), beat: narrow_beat(row.beat), stopped: row.stopped };
         Ok(())
     }
     async fn nodes(&mut self) -> Result<Vec<NodeRow>, LedgerError> {
@@ -404,7 +421,11 @@ impl Rows for Desk {
         Ok(numbers(inside).map(number).collect())
     }
     async fn put_hole(&mut self, _: &Track, number: Number, kind: HoleKind) -> Result<(), LedgerError> {
-        self.ledger.holes.add(small(number.get()), Kind::narrow(kind));
+        let number = small(number.get());
+        if kind == HoleKind::Spent {
+            self.ledger.holes.alias &= !(1 << number);
+        }
+        self.ledger.holes.add(number, Kind::narrow(kind));
         Ok(())
     }
 

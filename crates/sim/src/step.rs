@@ -187,7 +187,7 @@ impl Rules {
             };
             let from = small(from.get());
             let stopping = &mut world.nodes[at];
-            // Lowered before the numbers leave: see `Pen::give_back`.
+            // Lowered before the numbers leave, below a run that goes back whole: see `Pen::give_back`.
             let whole = node.tail.filter(|tail| tail.start == from).map(|tail| tail.before);
             let kept = whole.filter(|_| guards.on(Guard::WitnessForgetsWhatWentBack));
             stopping.witness.end = kept.unwrap_or(from);

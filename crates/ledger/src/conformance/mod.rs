@@ -58,6 +58,7 @@ macro_rules! conformance {
                 advance_lifts_every_track_above_all_that_was_granted,
                 advance_puts_holes_back,
                 a_give_back_from_before_the_halt_is_refused,
+                a_name_below_the_lifted_cursor_is_granted_to_nobody,
                 a_node_that_is_gone_is_skipped_over,
                 a_node_that_was_skipped_halts_the_ledger_when_it_comes_back,
                 every_halt_asks_every_node_again,
@@ -132,7 +133,7 @@ macro_rules! conformance {
                 a_restart_that_remembers_more_than_the_ledger_halts_it,
                 nothing_is_advanced_or_reported_without_a_halt;
             nodes:
-                a_start_raises_the_epoch_and_goes_on_counting,
+                a_start_raises_the_epoch_and_counts_apart,
                 a_heartbeat_keeps_the_report,
                 a_clean_stop_leaves_the_node_at_rest,
                 a_witness_of_another_ledger_is_refused,

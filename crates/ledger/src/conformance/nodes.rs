@@ -6,7 +6,7 @@ use crate::{
     ops::{self, Remembered},
 };
 
-pub async fn a_start_raises_the_epoch_and_goes_on_counting<B: Bench>(bench: B) {
+pub async fn a_start_raises_the_epoch_and_counts_apart<B: Bench>(bench: B) {
     let mut a = TestNode::with_links(bench.handle().await, "a").await;
     assert_eq!(a.epoch, 1);
     for _ in 0..5 {
@@ -14,9 +14,10 @@ pub async fn a_start_raises_the_epoch_and_goes_on_counting<B: Bench>(bench: B) {
     }
     let beat = a.acked;
     a.restart().await.unwrap();
-    assert_eq!((a.epoch, a.acked), (2, beat), "a beat is never sent twice, across starts too");
+    assert_eq!(a.epoch, 2);
+    assert!(a.acked > beat + 1_000_000, "each life counts in a band of its own");
     a.heartbeat(Vec::new()).await.unwrap();
-    assert_eq!(a.node_row().await.beat, beat + 1);
+    assert_eq!(a.node_row().await.beat, a.acked);
     let b = TestNode::start(bench.handle().await, "b").await;
     assert_eq!((b.epoch, b.acked), (1, 0));
     assert_eq!(a.id, b.id, "one ledger, one id");

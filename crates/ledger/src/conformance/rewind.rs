@@ -137,6 +137,22 @@ pub async fn advance_puts_holes_back<B: Rewinds>(bench: B) {
     assert_eq!(a.row("links").await.holes, 1);
 }
 
+/// Found by the model: a name withheld while the store had forgotten that the pool issued that very key.
+pub async fn a_name_below_the_lifted_cursor_is_granted_to_nobody<B: Rewinds>(bench: B) {
+    let (mut a, mut b) = rewound(&bench).await;
+    b.acked = 0; // B is blind: it remembers nothing that would give the store away
+    b.ends.clear();
+    b.withhold("links", &[150], HoleKind::Alias).await.unwrap();
+    assert_refused!(a.heartbeat(Vec::new()).await, LedgerError::Halted { .. });
+    a.report_witness().await.unwrap();
+    b.report_witness().await.unwrap();
+    a.ledger.advance(advance(&[])).await.unwrap();
+    a.restart().await.unwrap();
+    let outcomes = a.withhold("links", &[150, 1_000], HoleKind::Alias).await.unwrap().outcomes;
+    let there = ops::Withheld::AlreadyThere;
+    assert_eq!(outcomes, [there(HoleKind::Spent), there(HoleKind::Alias)], "150 was A's, 1 000 is to come");
+}
+
 pub async fn a_give_back_from_before_the_halt_is_refused<B: Rewinds>(bench: B) {
     let mut a = TestNode::with_links(bench.handle().await, "a").await;
     let reserved = a.reserve("links", 100).await.unwrap();

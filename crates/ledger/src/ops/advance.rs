@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use keymill_id::Number;
+use keymill_id::{Block, Number};
 
 use super::Operation;
-use crate::{LedgerError, NodeName, NodeReport, NodeRow, Rows, Timestamp, Track, TrackRow, WitnessRow};
+use crate::{
+    HoleKind, LedgerError, NodeName, NodeReport, NodeRow, Rows, Timestamp, Track, TrackRow, WitnessRow,
+};
 
 /// A node writes its witness into a halted ledger. It has burned its stock before.
 #[derive(Debug, Clone)]
@@ -105,6 +107,9 @@ impl Operation for Advance {
             rows.put_node(&remember(known.iter().find(|row| row.name == *node), node, witness, self.at))
                 .await?;
         }
+        for (track, (_, row)) in &lifted {
+            spend_names(rows, track, row.cursor).await?;
+        }
         rows.clear_witnesses().await?;
         head.incarnation = rows.incarnation().await?;
         head.halted = None;
@@ -113,6 +118,18 @@ impl Operation for Advance {
         rows.put_head(&head).await?;
         Ok(report)
     }
+}
+
+/// Names below the lifted cursor are granted to nobody from here on: a name may have been withheld while the
+/// ledger had forgotten that the pool issued that very key.
+async fn spend_names<R: Rows>(rows: &mut R, track: &Track, cursor: Number) -> Result<(), LedgerError> {
+    let Some(passed) = Block::new(Number::ZERO, cursor) else { return Ok(()) };
+    for number in rows.holes(track, passed).await? {
+        if rows.hole(track, number).await? == Some(HoleKind::Alias) {
+            rows.put_hole(track, number, HoleKind::Spent).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Nodes that may hold numbers, did not report, and were not named as gone.

@@ -62,7 +62,7 @@ impl Operation for Register {
             _ => {}
         }
         self.bury_the_old_self(rows).await?;
-        let (epoch, beat) = row.map_or((1, 0), |row| (row.epoch + 1, row.beat));
+        let (epoch, beat) = row.map_or((1, 0), |row| (row.epoch + 1, next_life(row.beat)));
         rows.put_node(&NodeRow {
             name: self.node.clone(),
             epoch,
@@ -78,6 +78,16 @@ impl Operation for Register {
     }
 }
 
+/// Beats that a life may count; far more than a process can write.
+const BEATS_OF_A_LIFE: u64 = 1 << 32;
+
+/// Where the next life begins to count. Each has a band of its own: if beats just went on, a late write of
+/// an old life and a late start could together bring a ledger that went back to the very beat that the
+/// present life was acknowledged for, and what it lost would not be noticed.
+fn next_life(beat: u64) -> u64 {
+    (beat / BEATS_OF_A_LIFE + 1) * BEATS_OF_A_LIFE
+}
+
 impl Register {
     /// Why the ledger cannot be the one this node last wrote, if it cannot.
     async fn contradiction<R: Rows>(
@@ -88,7 +98,7 @@ impl Register {
         let Some(remembered) = &self.remembered else { return Ok(None) };
         let node = &self.node;
         let (epoch, beat) = row.map_or((0, 0), |row| (row.epoch, row.beat));
-        // Each by itself: beats go on across starts, so a start by somebody else excuses no lost write.
+        // Each by itself: a start by somebody else excuses no lost write.
         if epoch < remembered.epoch || beat < remembered.beat {
             return Ok(Some(format!(
                 "it went back in time: node `{node}` remembers write {} of start {}, the ledger write {beat} of start {epoch}",

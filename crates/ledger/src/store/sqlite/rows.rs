@@ -296,7 +296,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn put_hole(&mut self, track: &Track, number: Number, kind: HoleKind) -> Result<(), LedgerError> {
-        let sql = "INSERT INTO holes (track, number, kind, crc) VALUES (?1, ?2, ?3, ?4)";
+        let sql = "INSERT OR REPLACE INTO holes (track, number, kind, crc) VALUES (?1, ?2, ?3, ?4)";
         let (track, kind) = (track.to_string(), word(&kind));
         let crc = hole_crc(&track, number, &kind);
         self.execute(sql, params![track, stored(number.get())?, kind, crc]).map(drop)
