@@ -76,6 +76,7 @@ pub(crate) fn load(server: &Server, path: &str, script: &std::path::Path) -> any
         .arg(format!("http://{}{path}", server.address))
         .output()
         .context("wrk could not be started")?;
+    anyhow::ensure!(output.status.success(), "wrk failed: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let figure = |mark: &str| -> anyhow::Result<f64> {
         let line =

@@ -11,6 +11,7 @@ use crate::{compare, process::Server};
 
 const FEW: u64 = 10;
 const MANY: u64 = 1_000_000;
+const NODES: u64 = 250;
 const RATE_SECONDS: u64 = 60;
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -41,7 +42,11 @@ async fn with_claims(data: &Path, claims: u64) -> anyhow::Result<Vec<(&'static s
     let path = data.join("keymill.db");
     let open = || SqliteStore::open(&path, "bench", LedgerId("bench".into()), Timestamp(0));
     let (store, _) = open()?;
-    let mut nodes = [TestNode::register(&store, "a").await?, TestNode::register(&store, "b").await?];
+    // A node writes one thing at a time; many nodes share a commit, and none extends another's claim.
+    let mut nodes = Vec::new();
+    for node in 0..NODES.min(claims) {
+        nodes.push(TestNode::register(&store, &format!("node-{node}")).await?);
+    }
     let name = KeyspaceName::parse("links")?;
     let create = ops::CreateKeyspace {
         stamp: nodes[0].stamp(),
@@ -55,32 +60,37 @@ async fn with_claims(data: &Path, claims: u64) -> anyhow::Result<Vec<(&'static s
     };
     store.create_keyspace(create).await?;
     let track = Track::of(name);
-    // Turn by turn, so that no claim extends another.
-    let mut made = 0;
-    while made < claims {
-        let batch = 512.min(claims - made);
-        let mut pending = Vec::new();
-        for turn in 0..batch {
-            pending.push(store.reserve(nodes[usize::from(turn % 2 == 1)].reserve(&track)));
-        }
-        // Sent together, they share a commit.
-        let answers = join_all(pending).await;
-        for answer in answers {
+    for _ in 0..claims / nodes.len() as u64 {
+        let pending: Vec<_> = nodes.iter_mut().map(|node| store.reserve(node.reserve(&track))).collect();
+        for answer in join_all(pending).await {
             answer?;
         }
-        made += batch;
+    }
+    // Issued, as the audit would have it after ten seconds: a start has nothing to bury.
+    for node in &mut nodes {
+        let issued_up_to = Number::new(claims).unwrap_or(Number::MAX);
+        let progress = ops::Progress {
+            track: track.clone(),
+            issued_up_to,
+            issued: 0,
+            burned: 0,
+            last_issued_at: Timestamp(0),
+        };
+        let stamp = node.stamp();
+        store
+            .heartbeat(ops::Heartbeat { stamp, report: NodeReport::default(), progress: vec![progress] })
+            .await?;
     }
     drop(store);
     let begun = Instant::now();
     let (store, _) = open()?;
-    let node = TestNode::register(&store, "a").await?;
+    let mut node = TestNode::register(&store, "node-0").await?;
     let opened = begun.elapsed().as_secs_f64() * 1e6;
-    nodes[0] = node;
     let mut reserve = Vec::new();
     let mut look = Vec::new();
     for round in 0..301 {
         let begun = Instant::now();
-        store.reserve(nodes[0].reserve(&track)).await?;
+        store.reserve(node.reserve(&track)).await?;
         reserve.push(begun.elapsed().as_secs_f64() * 1e6);
         let number = Number::new((round * 7919) % claims).unwrap_or(Number::ZERO);
         let begun = Instant::now();

@@ -224,11 +224,11 @@ impl Node {
         self.nudge.notify_one();
     }
 
-    /// How many milliseconds the clock is ahead of what it should be, if that is more than `most`: judged by
+    /// How many milliseconds `now` is ahead of what it should be, if that is more than `most`: judged by
     /// the ledger's clock, or by our own as it was and the time that passed since.
-    pub(crate) fn clock_ahead(&self, most: Span) -> Option<u64> {
+    pub(crate) fn clock_ahead(&self, now: Timestamp, most: Span) -> Option<u64> {
         let expected = self.expected.lock().expect(UNBROKEN).at(self.clock.elapsed());
-        let ahead = self.now().since(expected);
+        let ahead = now.since(expected);
         (ahead > most.0).then_some(ahead)
     }
 

@@ -35,7 +35,7 @@ pub struct Stock {
     in_flight: bool,
     exhausted: bool,
     rate: Rate,
-    /// Doubled each time callers had to wait, halved when a second passes in which none did.
+    /// Raised each time callers had to wait, halved for each moment in which none did.
     boost: u64,
     /// The end of the last block, and what is needed to give back from there.
     tail: Option<Tail>,
@@ -146,13 +146,15 @@ impl Stock {
             return None;
         }
         let held = self.in_runs + on_shelf;
-        if starved && held == 0 {
-            self.boost = (self.boost.max(self.tuned.stock_min.0) * 2).min(self.tuned.stock_max.0);
-        }
-        let target = self.target();
-        if held * 16 >= target * LOW_WATER_16THS && held > 0 {
+        if held * 16 >= self.target() * LOW_WATER_16THS && held > 0 {
             return None;
         }
+        if starved {
+            // Once is a start; again is a burst that the rate has not caught up with.
+            let more = if self.boost == 0 { self.tuned.stock_min.0 * 2 } else { self.boost * 8 };
+            self.boost = more.min(self.tuned.stock_max.0);
+        }
+        let target = self.target();
         let wish = NonZeroU64::new(target.saturating_sub(held))?;
         self.in_flight = true;
         Some(wish)
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn starving_callers_double_what_is_asked_for() {
+    fn starving_callers_raise_what_is_asked_for() {
         let mut stock = stock(100, 1 << 40);
         let mut wishes = Vec::new();
         let mut start = 0;
@@ -344,7 +346,7 @@ mod tests {
             start += wish;
             stock.drain();
         }
-        assert_eq!(wishes, [200, 400, 800, 1600]);
+        assert_eq!(wishes, [200, 1600, 12_800, 102_400]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use keymill_id::{NUMBER_MAX, Number};
 use keymill_ledger::{
-    LedgerError, Track,
+    LedgerError, Timestamp, Track,
     ops::{LeaseWorker, Workers},
 };
 use tokio::time::Instant;
@@ -57,7 +57,9 @@ pub(crate) async fn keep(node: Weak<Node>, timed: Arc<Timed>) {
 /// One look at everything. Returns how long until the next.
 async fn tend(node: &Arc<Node>, timed: &Arc<Timed>) -> Duration {
     let tuned = timed.tuned();
-    if let Some(ahead_ms) = node.clock_ahead(tuned.forward_max) {
+    // Read once: what was judged is what is used, or a step in between would be reserved from.
+    let now = node.now();
+    if let Some(ahead_ms) = node.clock_ahead(now, tuned.forward_max) {
         // A bad clock must not burn a worker for years: no window is reserved from it.
         timed.troubled(IssueError::ClockAhead { by_ms: ahead_ms });
         return LOOK_EVERY;
@@ -67,10 +69,10 @@ async fn tend(node: &Arc<Node>, timed: &Arc<Timed>) -> Duration {
             renew(node, timed, lane, &tuned).await?;
         }
         for lane in timed.lanes().iter() {
-            extend(node, timed, lane, &tuned).await?;
+            extend(node, timed, lane, &tuned, now).await?;
         }
         if timed.lanes().len() < usize::from(tuned.workers) {
-            hire(node, timed, &tuned).await?;
+            hire(node, timed, &tuned, now).await?;
         }
         Ok::<(), LedgerError>(())
     };
@@ -132,9 +134,15 @@ async fn renew(node: &Node, timed: &Timed, lane: &Arc<Lane>, tuned: &Tuned) -> R
     }
 }
 
-async fn extend(node: &Node, timed: &Timed, lane: &Lane, tuned: &Tuned) -> Result<(), LedgerError> {
+async fn extend(
+    node: &Node,
+    timed: &Timed,
+    lane: &Lane,
+    tuned: &Tuned,
+    now: Timestamp,
+) -> Result<(), LedgerError> {
     let ticks = window_ticks(timed, tuned);
-    let now = timed.layout.tick_of_clock(node.now().0);
+    let now = timed.layout.tick_of_clock(now.0);
     if lane.ticks_left(now) * 16 >= ticks * LOW_WATER_16THS {
         return Ok(());
     }
@@ -145,8 +153,8 @@ async fn extend(node: &Node, timed: &Timed, lane: &Lane, tuned: &Tuned) -> Resul
     Ok(())
 }
 
-async fn hire(node: &Node, timed: &Timed, tuned: &Tuned) -> Result<(), LedgerError> {
-    let wall = node.now().0;
+async fn hire(node: &Node, timed: &Timed, tuned: &Tuned, now: Timestamp) -> Result<(), LedgerError> {
+    let wall = now.0;
     let rested = timed.layout.tick_of_clock(wall.saturating_sub(tuned.recycle_delay.0));
     let keyspace = timed.keyspace.clone();
     let lease = node

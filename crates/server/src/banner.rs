@@ -1,6 +1,6 @@
 //! The first thing a person sees: where it listens, what there is, what to try.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{io::Write, net::SocketAddr, sync::Arc};
 
 use keymill_issuer::Node;
 
@@ -30,7 +30,8 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, address: SocketAddr) {
             .push(format!("  try        curl -X POST http://{address}/v1/keyspaces/{}/keys", served.name)),
         None => lines.push("  try        keymill keyspace create links --scheme pool".to_owned()),
     }
-    println!("{}", lines.join("\n"));
+    // Whoever started us may have stopped reading; that is no reason to die.
+    let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
 }
 
 fn describe(definition: &keymill_id::Definition) -> String {

@@ -16,13 +16,12 @@ pub(crate) async fn run(client: &Client, keyspace: &str, count: u32, json: bool)
     let body = serde_json::json!({ "count": count });
     if json || count <= IN_ONE_ANSWER {
         let answer = client.post(&path, &body).await?;
-        if json {
-            println!("{}", String::from_utf8_lossy(&answer.body));
+        let text = if json {
+            String::from_utf8_lossy(&answer.body).into_owned()
         } else {
-            let taken: keymill_api::TakeAnswer = answer.read()?;
-            println!("{}", taken.keys.join("\n"));
-        }
-        return Ok(());
+            answer.read::<keymill_api::TakeAnswer>()?.keys.join("\n")
+        };
+        return Ok(writeln!(std::io::stdout(), "{text}")?);
     }
     let bytes = serde_json::to_vec(&body).expect("plain data").into();
     let response = client.send(Method::POST, &path, Some(bytes), "text/plain").await?;
