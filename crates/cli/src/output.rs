@@ -15,8 +15,26 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Prints a line of the answer. Whoever reads may stop reading (`| head`): then we are done, too.
+macro_rules! say {
+    ($($argument:tt)*) => { $crate::output::line(format_args!($($argument)*)) };
+}
+pub(crate) use say;
+
+pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    if writeln!(std::io::stdout(), "{text}").is_err() {
+        std::process::exit(0);
+    }
+}
+
 pub(crate) fn json(value: &impl Serialize) {
-    println!("{}", serde_json::to_string_pretty(value).expect("answers are plain data"));
+    say!("{}", serde_json::to_string_pretty(value).expect("answers are plain data"));
+}
+
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// To stderr for people; with `--json` the problem goes to stdout, as an answer would.
@@ -34,7 +52,7 @@ pub(crate) fn failure(error: &anyhow::Error, as_json: bool) {
 pub(crate) fn facts(facts: &[(&str, String)]) {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in facts {
-        println!("{name:<width$}  {value}");
+        say!("{name:<width$}  {value}");
     }
 }
 
@@ -63,7 +81,7 @@ impl Table {
                 let width = if column + 1 == row.len() { 0 } else { wide(column) };
                 format!("{cell:<width$}")
             });
-            println!("{}", cells.collect::<Vec<_>>().join("  "));
+            say!("{}", cells.collect::<Vec<_>>().join("  "));
         }
     }
 }

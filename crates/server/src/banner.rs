@@ -34,6 +34,17 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, address: SocketAddr) {
     let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
 }
 
+/// It answers, but serves no keys.
+pub(crate) fn print_halted(node: &Node, address: SocketAddr, reason: &str) {
+    let version = crate::VERSION;
+    let _ = writeln!(
+        std::io::stdout(),
+        "Keymill {version} answers at http://{address} as node {}, but serves no keys: the ledger is halted.\n  \
+         why        {reason}\n  look       keymill ledger show\n  then       keymill ledger advance",
+        node.name()
+    );
+}
+
 fn describe(definition: &keymill_id::Definition) -> String {
     use keymill_id::Definition;
     match definition {

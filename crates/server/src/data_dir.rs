@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -28,7 +29,8 @@ pub struct ServerFile {
 impl DataDir {
     /// Opens or makes the dir, locks it, and settles the node's name.
     pub(crate) fn open(path: &Path, configured: &str) -> anyhow::Result<Self> {
-        fs::create_dir_all(path).with_context(|| {
+        // The ledger holds the shuffle secrets: for its owner alone.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).with_context(|| {
             format!("the data dir {} cannot be made; choose another with --data-dir", path.display())
         })?;
         let node = if configured.is_empty() {

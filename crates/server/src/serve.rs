@@ -85,13 +85,17 @@ async fn run(
     [mut terminate, mut interrupt]: [Signal; 2],
 ) -> anyhow::Result<()> {
     let mut state = node.state();
-    let mut greeted = false;
+    let (mut greeted, mut warned) = (false, false);
     loop {
         let now = state.borrow_and_update().clone();
         match now {
             NodeState::Serving if !greeted => {
                 greeted = true;
                 banner::print(node, config, address);
+            }
+            NodeState::Halted { reason } if !warned => {
+                warned = true;
+                banner::print_halted(node, address, &reason);
             }
             NodeState::Dead { reason } => bail!(reason),
             _ => {}

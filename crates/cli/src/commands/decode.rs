@@ -38,7 +38,7 @@ fn explain(id: &str, layout: Option<&Layout>, json: bool) -> anyhow::Result<()> 
     }
     for (index, reading) in readings.iter().enumerate() {
         if index > 0 {
-            println!();
+            output::say!("");
         }
         let optional = [
             ("layout", reading.layout.clone()),

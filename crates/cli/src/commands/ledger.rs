@@ -1,10 +1,13 @@
 //! `keymill ledger …`: through the server that holds the ledger, or on the file itself.
 
 use std::{
+    fs::OpenOptions,
     io::Write,
+    net::TcpStream,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, bail};
@@ -48,7 +51,7 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
                 if json {
                     output::json(&done);
                 } else {
-                    println!("the ledger is advanced and serves again");
+                    output::say!("the ledger is advanced and serves again");
                 }
             } else if json {
                 output::json(&planned);
@@ -59,7 +62,7 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
             if json {
                 output::json(&serde_json::json!({ "file": file }));
             } else {
-                println!(
+                output::say!(
                     "{} is a stamped copy; it serves only after `keymill ledger advance`",
                     file.display()
                 );
@@ -153,7 +156,9 @@ impl Desk {
         }
         let mut partial = to.as_os_str().to_owned();
         partial.push(".partial");
-        let mut file = std::fs::File::create(&partial)?;
+        // It holds the shuffle secrets: for its owner alone.
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             if let Some(data) = frame.context("the copy was cut off")?.data_ref() {
@@ -186,7 +191,8 @@ async fn report_beside(ledger: &dyn Ledger, data_dir: &Path) -> anyhow::Result<(
 
 /// A server that died may have left its file behind.
 fn is_alive(file: &ServerFile) -> bool {
-    Path::new(&format!("/proc/{}", file.pid)).exists()
+    let address = file.http.parse();
+    address.is_ok_and(|address| TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok())
 }
 
 fn now() -> Timestamp {
@@ -214,10 +220,10 @@ fn print(view: &LedgerView) {
 
 fn tell(answer: &AdvanceAnswer, verb: &str) {
     if answer.advanced.is_empty() {
-        println!("no cursor has to move");
+        output::say!("no cursor has to move");
     }
     for track in &answer.advanced {
-        println!(
+        output::say!(
             "{}: {verb} from {} to {}",
             track.track,
             output::grouped(&track.from),

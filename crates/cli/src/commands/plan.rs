@@ -23,7 +23,10 @@ struct Report {
     rate: f64,
     years: f64,
     keys_needed: f64,
+    /// The length planned for: the one asked for, or the one needed.
     length: Option<u32>,
+    /// The shortest that lasts.
+    needed_length: Option<u32>,
     lengths: Vec<Length>,
     collisions: Vec<Collision>,
     runways: Vec<Runway>,
@@ -97,6 +100,7 @@ fn plan(args: &args::Plan) -> anyhow::Result<Report> {
         years: args.years,
         keys_needed: needed,
         length: chosen,
+        needed_length: fits,
         lengths: lengths.collect(),
         collisions: FILLS.iter().map(collision).collect(),
         runways: LEVELS.iter().map(runway).collect(),
@@ -105,10 +109,20 @@ fn plan(args: &args::Plan) -> anyhow::Result<Report> {
 
 fn print(report: &Report) {
     let Report { alphabet, rate, years, keys_needed, .. } = report;
-    println!("{rate} keys a second for {years} years are {} keys.", grouped(&format!("{keys_needed:.0}")));
-    match report.length {
-        Some(length) => println!("{alphabet} keys of {length} characters will do.\n"),
-        None => println!(
+    output::say!(
+        "{rate} keys a second for {years} years are {} keys.",
+        grouped(&format!("{keys_needed:.0}"))
+    );
+    let lasting =
+        |length: u32| report.lengths.iter().find(|row| row.length == length).map(|row| row.lasts_seconds);
+    match (report.length, report.needed_length) {
+        (Some(length), Some(needed)) if length < needed => {
+            let lasts = lasting(length)
+                .map_or_else(String::new, |seconds| format!(", they last {}", spoken(seconds)));
+            output::say!("{alphabet} keys of {length} characters will not do{lasts}: {needed} are needed.\n");
+        }
+        (Some(length), Some(_)) => output::say!("{alphabet} keys of {length} characters will do.\n"),
+        _ => output::say!(
             "No {alphabet} length that fits 63 bits will do: use a larger alphabet or several keyspaces.\n"
         ),
     }
@@ -123,7 +137,7 @@ fn print(report: &Report) {
         ]);
     }
     table.print();
-    println!(
+    output::say!(
         "Short keys are public by definition: \"unlisted\" needs 11 random base62 characters, secrets need a login.\n"
     );
 
@@ -137,7 +151,7 @@ fn print(report: &Report) {
         ]);
     }
     table.print();
-    println!(
+    output::say!(
         "A Keymill pool draws nothing: it walks a shuffled space once, at one attempt a key until the last.\n"
     );
 
@@ -175,6 +189,12 @@ mod tests {
         let attempts: Vec<String> =
             collisions.iter().map(|row| format!("{:.1}", row.attempts_per_key)).collect();
         assert_eq!(attempts, ["1.0", "1.1", "2.0", "3.4", "10.0", "18.5", "100.0"]);
+    }
+
+    #[test]
+    fn a_length_that_is_too_short_is_told_apart() {
+        let report = planned(1000.0, 10.0, Some(6));
+        assert_eq!((report.length, report.needed_length), (Some(6), Some(7)));
     }
 
     #[test]

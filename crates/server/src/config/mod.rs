@@ -132,6 +132,12 @@ impl Config {
                 return wrong(setting, "must be longer than 0".to_owned());
             }
         }
+        let words = ["off", "error", "warn", "info", "debug", "trace"];
+        let level = self.log.level.as_str();
+        if !level.contains(['=', ',']) && !words.contains(&level) {
+            let problem = format!("is `{}`; choose {}", level.escape_debug(), words.join(", "));
+            return wrong("log.level", problem);
+        }
         if self.limits.connections == 0 {
             return wrong("limits.connections", "must be at least 1".to_owned());
         }
