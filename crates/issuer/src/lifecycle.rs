@@ -45,7 +45,15 @@ impl Node {
 
     /// One attempt to become a serving node.
     async fn join(self: &Arc<Self>) -> Result<(), CreateError> {
+        let remembers = self.pen.remembers();
         let registration = self.pen.register(self.report()).await?;
+        if !remembers && registration.epoch > 1 {
+            tracing::warn!(
+                node = %self.name(),
+                "node `{}` was here before, but its witness is gone: had the ledger been restored from an old copy, \
+                 nobody would notice; keep the witness with the node", self.name()
+            );
+        }
         *self.region.lock().expect("nothing panics while it holds this") = registration.region;
         for Wanted { name, stated, tuning } in &self.settings.wanted {
             self.establish(name, stated, tuning).await?;

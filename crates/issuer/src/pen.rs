@@ -97,6 +97,11 @@ impl Pen {
         &self.ledger
     }
 
+    /// Whether we remember any ledger.
+    pub fn remembers(&self) -> bool {
+        self.witness.lock().expect(UNBROKEN).memory().ledger.is_some()
+    }
+
     /// Starts a life: shows the ledger what we remember, and fences our older self.
     pub async fn register(&self, report: NodeReport) -> Result<Registration, LedgerError> {
         let mut beats = self.beats.lock().await;

@@ -93,11 +93,28 @@ tuning! {
     forward_max: Span = Span(60_000);
 }
 
+/// A crash burns a budget's worth of numbers, or of a worker's time.
+const OUTAGE_BUDGET_MAX: Span = Span(24 * 3_600_000);
+const STOCK_MIN_MAX: Count = Count(1_000_000_000);
+const STOCK_MAX_MAX: Count = Count(10_000_000_000);
+
 impl Tuning {
     /// Why this cannot be meant, if it cannot.
     pub fn contradiction(&self) -> Option<(&'static str, String)> {
         let tuned = self.over(&Self::default());
-        let Tuned { stock_min, stock_max, workers, lease_ttl, .. } = tuned;
+        let Tuned { outage_budget, stock_min, stock_max, workers, lease_ttl, .. } = tuned;
+        let too_much = |field, value: String, most: String| {
+            Some((field, format!("`{field}` ({value}) must not exceed {most}: a crash would burn that much")))
+        };
+        if outage_budget > OUTAGE_BUDGET_MAX {
+            return too_much("outage_budget", outage_budget.to_string(), OUTAGE_BUDGET_MAX.to_string());
+        }
+        if stock_min > STOCK_MIN_MAX {
+            return too_much("stock_min", stock_min.to_string(), STOCK_MIN_MAX.to_string());
+        }
+        if stock_max > STOCK_MAX_MAX {
+            return too_much("stock_max", stock_max.to_string(), STOCK_MAX_MAX.to_string());
+        }
         if stock_min == Count(0) {
             return Some(("stock_min", "`stock_min` must be at least 1".to_owned()));
         }

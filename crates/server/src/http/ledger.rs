@@ -85,10 +85,18 @@ pub(crate) async fn advance(With(state): With<Arc<State>>, request: Request) -> 
     Ok(Json(StatusCode::OK, AdvanceAnswer { advanced }).into_response())
 }
 
+/// A body that says nothing.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
 #[utoipa::path(post, path = "/v1/ledger/backup", tag = "ledger", summary = "A stamped copy of the embedded ledger",
     description = "The copy opens halted and serves only after `keymill ledger advance`.",
     responses((status = 200, body = Vec<u8>, content_type = "application/vnd.sqlite3"), (status = 422, body = Problem)))]
-pub(crate) async fn backup(With(state): With<Arc<State>>) -> Answer {
+pub(crate) async fn backup(With(state): With<Arc<State>>, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let body = body::read(body, &state.config.limits).await?;
+    body::parse::<Nothing>(&parts.headers, &body)?;
     let failed = |error: std::io::Error| Refusal::new(Code::Internal, format!("the copy failed: {error}"));
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|_| Refusal::new(Code::Internal, "no randomness to be had"))?;

@@ -44,6 +44,9 @@ impl SqliteStore {
     }
 
     fn lock(path: &Path, holder: &str) -> Result<FileLock, LedgerError> {
+        // By its real name: a link to a ledger is the same ledger.
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = real.as_path();
         let mut beside = path.as_os_str().to_owned();
         beside.push("-lock");
         FileLock::acquire(Path::new(&beside), &format!("the ledger {}", path.display()), holder)
