@@ -38,11 +38,22 @@ pub(crate) fn test(arguments: &[String]) -> anyhow::Result<()> {
     count(tests)
 }
 
-pub(crate) fn faults() -> anyhow::Result<()> {
+/// Everything at full size, or the parts named: `model`, or test files such as `storm`, `clock`, `disk`.
+pub(crate) fn faults(parts: &[String]) -> anyhow::Result<()> {
     packages::ensure(packages::FOR_TESTS)?;
-    must(cargo(&["run", "--release", "--package", "keymill-sim"]))?;
-    let mut storms = cargo(&["test", "--release", "--package", "keymill", "--", "--nocapture"]);
-    storms.env("KEYMILL_FULL", "1");
+    let all = parts.is_empty();
+    if all || parts.iter().any(|part| part == "model") {
+        must(cargo(&["run", "--release", "--package", "keymill-sim"]))?;
+    }
+    let files: Vec<&String> = parts.iter().filter(|part| *part != "model").collect();
+    if !all && files.is_empty() {
+        return Ok(());
+    }
+    let mut storms = cargo(&["test", "--release", "--package", "keymill"]);
+    files.iter().for_each(|file| {
+        storms.args(["--test", file.as_str()]);
+    });
+    storms.args(["--", "--nocapture"]).env("KEYMILL_FULL", "1");
     count(storms)
 }
 
