@@ -323,12 +323,21 @@ impl Node {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| IssueError::Internal)?;
         let definition = Definition::resolve(stated, Secret::from_bytes(secret))?;
-        if let Definition::Snowflake(snowflake) = &definition
-            && snowflake.layout().ends_at_ms() <= self.now().0
-        {
-            let reason =
-                "its time is over already; use more time bits, a longer tick or a later epoch".to_owned();
-            return Err(keymill_id::DefinitionError::Invalid { field: "layout", reason }.into());
+        if let Definition::Snowflake(snowflake) = &definition {
+            let (layout, now) = (snowflake.layout(), self.now().0);
+            let wrong = |field, reason: &str| {
+                let reason = reason.to_owned();
+                Err(keymill_id::DefinitionError::Invalid { field, reason }.into())
+            };
+            if layout.ends_at_ms() <= now {
+                return wrong(
+                    "layout",
+                    "its time is over; use more time bits, a longer tick or a later epoch",
+                );
+            }
+            if layout.epoch_ms() > now {
+                return wrong("epoch", "it lies in the future; IDs would carry a time that has not come");
+            }
         }
         let withheld = if definition.root() { routes(&Mint::compile(&definition)) } else { Vec::new() };
         let serde_json::Value::Object(tuning) = serde_json::to_value(tuning).expect("tuning is plain data")
