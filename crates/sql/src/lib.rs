@@ -1,0 +1,1 @@
+//! One small way to speak to the SQL engines: statements, values, transactions, migrations.
