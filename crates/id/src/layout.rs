@@ -4,7 +4,7 @@
 //! parts into an ID and an ID back into its parts, and answers what follows from the numbers: how many
 //! workers, how many IDs a tick, which year it ends. It is read from a text and cannot be invalid.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
@@ -80,7 +80,7 @@ pub struct Parts {
 #[derive(Clone, Debug)]
 pub struct Layout {
     name: Option<&'static str>,
-    fields: Vec<Field>,
+    fields: Arc<[Field]>,
     tick_ms: u32,
     epoch_ms: u64,
     time: Slot,
@@ -194,7 +194,7 @@ impl Layout {
         }
         Ok(Self {
             name,
-            fields,
+            fields: fields.into(),
             tick_ms,
             epoch_ms,
             time,

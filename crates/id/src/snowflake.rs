@@ -8,7 +8,10 @@
 //! only ever taken upwards: IDs are unique and strictly increasing even with a clock that lies. The clock
 //! decides only how soon.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    hash,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::{
     layout::{Layout, Slot, Tick},
@@ -97,14 +100,14 @@ impl Run {
 }
 
 /// The next ID that is free: this tick, and this sequence number unless that is above the layout's last.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 struct Place {
     tick: Tick,
     sequence: u64,
 }
 
 /// How a generator's time relates to the clock.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 struct Pace {
     /// The latest time that an ID was made at, or the window's start.
     latest: Tick,
@@ -113,7 +116,7 @@ struct Pace {
 }
 
 /// What stays the same while a worker makes IDs.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Lane {
     layout: Layout,
     region: u32,
@@ -227,6 +230,21 @@ pub struct Generator {
     base: u64,
     ahead: u64,
     ticks_borrowed: u64,
+}
+
+impl PartialEq for Generator {
+    /// By what it will do: when it was last asked makes it faster and changes nothing.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.lane, self.window, self.free, self.pace) == (&other.lane, other.window, other.free, other.pace)
+    }
+}
+
+impl Eq for Generator {}
+
+impl hash::Hash for Generator {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        (self.window, self.free, self.pace).hash(state);
+    }
 }
 
 impl Generator {

@@ -16,11 +16,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    invariants::Violation,
-    step::{Rules, Step, beginning},
-    world::World,
-};
+/// A small world: how it begins, what may follow, and what must never be.
+pub trait Model: Sync {
+    type World: Send + Sync;
+    type Step: fmt::Debug + fmt::Display;
+    type Violation: fmt::Debug + fmt::Display;
+
+    fn beginning(&self) -> Self::World;
+    /// Every world that may follow, and by which step.
+    fn successors(&self, world: &Self::World, next: &mut Vec<(Self::Step, Self::World)>);
+    /// Two worlds with the same future may share one.
+    fn fingerprint(&self, world: &Self::World) -> u64;
+    fn violation(&self, world: &Self::World) -> Option<Self::Violation>;
+}
 
 const THREADS: usize = 2;
 const SHARDS: usize = 64;
@@ -29,30 +37,30 @@ const BITE: usize = 256;
 
 /// How a search ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Outcome<M: Model> {
     pub states: usize,
     pub depth: usize,
     pub took: Duration,
-    pub verdict: Verdict,
+    pub verdict: Verdict<M>,
 }
 
 #[derive(Debug)]
-pub enum Verdict {
+pub enum Verdict<M: Model> {
     /// Every world was seen.
     Exhausted,
-    Violated(Trace),
+    Violated(Trace<M>),
     /// There were more worlds than allowed.
     TooLarge,
 }
 
 /// The steps from the beginning to what must not be.
 #[derive(Debug)]
-pub struct Trace {
-    pub violation: Violation,
-    pub steps: Vec<Step>,
+pub struct Trace<M: Model> {
+    pub violation: M::Violation,
+    pub steps: Vec<M::Step>,
 }
 
-impl fmt::Display for Trace {
+impl<M: Model> fmt::Display for Trace<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.steps.iter().enumerate() {
             writeln!(f, "  {:>2}. {step}", at + 1)?;
@@ -61,20 +69,20 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Explores `rules` to the end, to the first violation, or to `most` worlds.
-pub fn explore(rules: &Rules, most: usize) -> Outcome {
+/// Explores `model` to the end, to the first violation, or to `most` worlds.
+pub fn explore<M: Model>(model: &M, most: usize) -> Outcome<M> {
     let begun = Instant::now();
     let seen = Seen::default();
-    let first = beginning();
-    seen.insert(first.fingerprint(), 0);
+    let first = model.beginning();
+    seen.insert(model.fingerprint(&first), 0);
     let mut frontier = vec![first];
     let mut depth = 0;
     let states = AtomicUsize::new(1);
     let verdict = loop {
-        let (next, violated) = widen(rules, &frontier, &seen, &states, most);
+        let (next, violated) = widen(model, &frontier, &seen, &states, most);
         if let Some(world) = violated {
             depth += 1;
-            break Verdict::Violated(trace(rules, &seen, &world));
+            break Verdict::Violated(trace(model, &seen, &world));
         }
         if next.is_empty() {
             break Verdict::Exhausted;
@@ -89,13 +97,13 @@ pub fn explore(rules: &Rules, most: usize) -> Outcome {
 }
 
 /// One step deeper from every world of the frontier.
-fn widen(
-    rules: &Rules,
-    frontier: &[World],
+fn widen<M: Model>(
+    model: &M,
+    frontier: &[M::World],
     seen: &Seen,
     states: &AtomicUsize,
     most: usize,
-) -> (Vec<World>, Option<World>) {
+) -> (Vec<M::World>, Option<M::World>) {
     let taken = AtomicUsize::new(0);
     let over = AtomicBool::new(false);
     let violated = Mutex::new(None);
@@ -110,15 +118,16 @@ fn widen(
             };
             let before = found.len();
             for world in bite {
-                let parent = world.fingerprint();
-                rules.successors(world, &mut next);
+                let parent = model.fingerprint(world);
+                model.successors(world, &mut next);
                 for (_, child) in next.drain(..) {
-                    if !seen.insert(child.fingerprint(), parent) {
+                    if !seen.insert(model.fingerprint(&child), parent) {
                         continue;
                     }
-                    if child.ghost.violation.is_some() {
+                    if model.violation(&child).is_some() {
                         violated.lock().expect(UNBROKEN).get_or_insert(child);
                         over.store(true, Ordering::Relaxed);
+                        break;
                     }
                     found.push(child);
                 }
@@ -140,24 +149,24 @@ fn widen(
     (next, violated.into_inner().expect(UNBROKEN))
 }
 
-fn trace(rules: &Rules, seen: &Seen, last: &World) -> Trace {
-    let mut path = vec![last.fingerprint()];
+fn trace<M: Model>(model: &M, seen: &Seen, last: &M::World) -> Trace<M> {
+    let mut path = vec![model.fingerprint(last)];
     while let Some(parent) = seen.parent(path[path.len() - 1]).filter(|parent| *parent != 0) {
         path.push(parent);
     }
-    let mut world = beginning();
+    let mut world = model.beginning();
     let mut steps = Vec::new();
     let mut next = Vec::new();
     for fingerprint in path.iter().rev().skip(1) {
-        rules.successors(&world, &mut next);
+        model.successors(&world, &mut next);
         let (step, child) = next
             .drain(..)
-            .find(|(_, child)| child.fingerprint() == *fingerprint)
+            .find(|(_, child)| model.fingerprint(child) == *fingerprint)
             .expect("a parent leads to its child");
         steps.push(step);
         world = child;
     }
-    Trace { violation: world.ghost.violation.expect("the last world violates"), steps }
+    Trace { violation: model.violation(&world).expect("the last world violates"), steps }
 }
 
 /// Fingerprint to parent's fingerprint, in shards so that two threads seldom meet.

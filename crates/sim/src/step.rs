@@ -21,7 +21,8 @@ use keymill_ledger::ops::Reserved;
 use crate::{
     controls::{Guard, Guards},
     desk::{self, number},
-    invariants,
+    invariants::{self, Violation},
+    search::Model,
     world::{
         Answer, Granted, Holes, Kind, Ledger, Mask, Memory, Message, NODES, Node, Op, Outcome, Phase,
         Revision, Row, SLOTS, Tail, When, World, bits, small,
@@ -53,7 +54,7 @@ pub struct Rules {
 }
 
 /// Both nodes are registered and hold nothing.
-pub fn beginning() -> World {
+fn beginning() -> World {
     let witness = Memory { epoch: 1, ..Memory::default() };
     let node = Node { phase: Phase::Serving, epoch: 1, witness, ..Node::default() };
     let row = Row { epoch: 1, beat: 0, stopped: false };
@@ -67,9 +68,16 @@ pub fn beginning() -> World {
     }
 }
 
-impl Rules {
-    /// Every world that may follow, and by which step.
-    pub fn successors(&self, world: &World, next: &mut Vec<(Step, World)>) {
+impl Model for Rules {
+    type World = World;
+    type Step = Step;
+    type Violation = Violation;
+
+    fn beginning(&self) -> World {
+        beginning()
+    }
+
+    fn successors(&self, world: &World, next: &mut Vec<(Step, World)>) {
         for node in 0..NODES {
             self.node_acts(world, node, next);
         }
@@ -84,6 +92,16 @@ impl Rules {
         }
     }
 
+    fn fingerprint(&self, world: &World) -> u64 {
+        world.fingerprint()
+    }
+
+    fn violation(&self, world: &World) -> Option<Violation> {
+        world.ghost.violation
+    }
+}
+
+impl Rules {
     fn node_acts(&self, world: &World, at: usize, next: &mut Vec<(Step, World)>) {
         let Self { bounds, guards, .. } = self;
         let node = &world.nodes[at];

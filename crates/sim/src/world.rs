@@ -291,12 +291,7 @@ impl World {
     /// One hash for a world and its mirror image: two nodes of one kind have the same future under
     /// each other's name.
     pub fn fingerprint(&self) -> u64 {
-        let hash = |world: &Self| {
-            let mut hasher = Fold::default();
-            world.hash(&mut hasher);
-            hasher.finish()
-        };
-        hash(self).min(hash(&self.mirrored()))
+        fold(self).min(fold(&self.mirrored()))
     }
 
     pub fn tidy_network(&mut self) {
@@ -323,6 +318,13 @@ pub fn small(wide: u64) -> u8 {
 /// The bits of `start..end`.
 pub fn bits(start: u8, end: u8) -> Mask {
     (start..end).fold(0, |mask, number| mask | 1 << number)
+}
+
+/// A fast hash of 64 good bits.
+pub(crate) fn fold(world: &impl Hash) -> u64 {
+    let mut hasher = Fold::default();
+    world.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Multiply and fold, eight bytes at a time: fast, and 64 good bits.
