@@ -1,0 +1,199 @@
+//! One connection, whatever the engine behind it.
+
+use std::{future::Future, time::Duration};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, MySqlConnection, PgConnection, mysql::MySqlArguments,
+    postgres::PgArguments, query::Query,
+};
+
+use crate::{
+    Dialect, Row, SqlError, Value,
+    address::{Address, Driver},
+    error::{Complaint, Phase},
+    notices,
+};
+
+/// How long a transaction of ours may be idle before the engine ends it. A node that is stopped in the
+/// middle of one holds locks that all others wait for.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
+
+pub(crate) struct Connection {
+    wire: Wire,
+    timeout: Duration,
+    /// Something was left half said: never to be used again.
+    spoilt: bool,
+}
+
+enum Wire {
+    Postgres(Box<PgConnection>),
+    MySql(Box<MySqlConnection>),
+}
+
+impl Connection {
+    pub(crate) async fn open(address: &Address) -> Result<Self, SqlError> {
+        let connect = async {
+            Ok(match &address.driver {
+                Driver::Postgres(options) => Wire::Postgres(Box::new(options.connect().await?)),
+                Driver::MySql(options) => Wire::MySql(Box::new(options.connect().await?)),
+            })
+        };
+        let wire = answer(address.timeout, connect)
+            .await
+            .map_err(|complaint| complaint.during(Phase::Connect, address.dialect()))?;
+        let mut connection = Self { wire, timeout: address.timeout, spoilt: false };
+        connection.set_up().await?;
+        Ok(connection)
+    }
+
+    /// What every transaction relies on, whatever the server's defaults are.
+    async fn set_up(&mut self) -> Result<(), SqlError> {
+        let (wait, idle) = (self.timeout.as_millis().max(1), IDLE_IN_TRANSACTION.as_millis());
+        match self.dialect() {
+            Dialect::Postgres => {
+                self.command(&format!(
+                    "SET default_transaction_isolation = 'read committed';
+                     SET lock_timeout = {wait};
+                     SET idle_in_transaction_session_timeout = {idle};
+                     SELECT set_config('synchronous_commit', 'on', false)
+                     WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
+                ))
+                .await
+            }
+            Dialect::MySql => {
+                let (wait, idle) = (wait.div_ceil(1_000), idle / 1_000);
+                self.command("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
+                // What does not fit is an error, and never cut off.
+                self.command("SET SESSION sql_mode = concat(@@sql_mode, ',STRICT_ALL_TABLES')").await?;
+                self.command(&format!("SET SESSION innodb_lock_wait_timeout = {wait}")).await?;
+                let version = self.fetch("SELECT version()", &[]).await?;
+                let version = version.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
+                // MySQL has no limit for transactions alone; a connection that it ends is opened again.
+                let limit =
+                    if version.contains("MariaDB") { "idle_transaction_timeout" } else { "wait_timeout" };
+                self.command(&format!("SET SESSION {limit} = {idle}")).await
+            }
+        }
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        match self.wire {
+            Wire::Postgres(_) => Dialect::Postgres,
+            Wire::MySql(_) => Dialect::MySql,
+        }
+    }
+
+    pub(crate) fn is_spoilt(&self) -> bool {
+        self.spoilt
+    }
+
+    /// Statements without values or answers.
+    pub(crate) async fn command(&mut self, sql: &str) -> Result<(), SqlError> {
+        self.say(sql, Phase::Statement).await
+    }
+
+    /// Success means that the engine promises the transaction is durable, without a "but".
+    pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
+        match notices::heard(self.say("COMMIT", Phase::Commit)).await {
+            (Ok(()), Some(warning)) => Err(SqlError::Unknown(warning)),
+            (outcome, _) => outcome,
+        }
+    }
+
+    async fn say(&mut self, sql: &str, phase: Phase) -> Result<(), SqlError> {
+        let sql = sqlx::raw_sql(AssertSqlSafe(sql));
+        // Not an answer yet: if this future is dropped half way, so is the connection.
+        self.spoilt = true;
+        let said = match &mut self.wire {
+            Wire::Postgres(wire) => {
+                answer(self.timeout, async { sql.execute(&mut **wire).await.map(drop) }).await
+            }
+            Wire::MySql(wire) => {
+                answer(self.timeout, async { sql.execute(&mut **wire).await.map(drop) }).await
+            }
+        };
+        self.settle(said, phase)
+    }
+
+    pub(crate) async fn fetch(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, SqlError> {
+        let text = AssertSqlSafe(self.dialect().placed(sql));
+        self.spoilt = true;
+        let fetched = match &mut self.wire {
+            Wire::Postgres(wire) => {
+                let query = bind_postgres(sqlx::query(text), values);
+                let rows = answer(self.timeout, query.fetch_all(&mut **wire)).await;
+                rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
+            }
+            Wire::MySql(wire) => {
+                let query = bind_mysql(sqlx::query(text), values);
+                let rows = answer(self.timeout, query.fetch_all(&mut **wire)).await;
+                rows.map(|rows| rows.into_iter().map(Row::MySql).collect())
+            }
+        };
+        self.settle(fetched, Phase::Statement)
+    }
+
+    /// How many rows the statement found to write.
+    pub(crate) async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
+        let text = AssertSqlSafe(self.dialect().placed(sql));
+        self.spoilt = true;
+        let done = match &mut self.wire {
+            Wire::Postgres(wire) => {
+                let query = bind_postgres(sqlx::query(text), values);
+                answer(self.timeout, query.execute(&mut **wire)).await.map(|done| done.rows_affected())
+            }
+            Wire::MySql(wire) => {
+                let query = bind_mysql(sqlx::query(text), values);
+                answer(self.timeout, query.execute(&mut **wire)).await.map(|done| done.rows_affected())
+            }
+        };
+        self.settle(done, Phase::Statement)
+    }
+
+    /// The engine answered, or it did not: then this connection is done with.
+    fn settle<T>(&mut self, answered: Result<T, Complaint>, phase: Phase) -> Result<T, SqlError> {
+        let dialect = self.dialect();
+        match answered {
+            Ok(answer) => {
+                self.spoilt = false;
+                Ok(answer)
+            }
+            Err(complaint) => {
+                self.spoilt = complaint.ends_connection(dialect);
+                Err(complaint.during(phase, dialect))
+            }
+        }
+    }
+}
+
+async fn answer<T>(
+    within: Duration,
+    asked: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, Complaint> {
+    match tokio::time::timeout(within, asked).await {
+        Ok(answered) => answered.map_err(|error| Complaint::of(&error)),
+        Err(_) => Err(Complaint::timed_out()),
+    }
+}
+
+fn bind_postgres<'q>(
+    query: Query<'q, sqlx::Postgres, PgArguments>,
+    values: &[Value],
+) -> Query<'q, sqlx::Postgres, PgArguments> {
+    values.iter().cloned().fold(query, |query, value| match value {
+        Value::Integer(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Flag(value) => query.bind(value),
+    })
+}
+
+fn bind_mysql<'q>(
+    query: Query<'q, sqlx::MySql, MySqlArguments>,
+    values: &[Value],
+) -> Query<'q, sqlx::MySql, MySqlArguments> {
+    values.iter().cloned().fold(query, |query, value| match value {
+        Value::Integer(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Flag(value) => query.bind(value),
+    })
+}

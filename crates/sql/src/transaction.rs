@@ -1,0 +1,76 @@
+//! One transaction: everything in it happens, or nothing, or – after a `COMMIT` that was not answered –
+//! nobody knows.
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{Dialect, Row, SqlError, Value, connection::Connection, database::Inner};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// Dropped without [`commit`](Self::commit) it closes its connection, which undoes it.
+pub struct Transaction {
+    home: Arc<Inner>,
+    connection: Connection,
+    /// A statement failed: nothing of this may be committed.
+    failed: bool,
+    _room: OwnedSemaphorePermit,
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("address", &self.home.address).finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    pub(crate) fn new(home: Arc<Inner>, connection: Connection, room: OwnedSemaphorePermit) -> Self {
+        Self { home, connection, failed: false, _room: room }
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        self.connection.dialect()
+    }
+
+    pub async fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, SqlError> {
+        let answer = self.connection.fetch(sql, values).await;
+        self.failed |= answer.is_err();
+        answer
+    }
+
+    /// How many rows the statement found to write, changed or not.
+    pub async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
+        let answer = self.connection.execute(sql, values).await;
+        self.failed |= answer.is_err();
+        answer
+    }
+
+    /// A definition, which some engines commit by themselves: it may fail without spoiling the rest.
+    pub(crate) async fn define(&mut self, sql: &str) -> Result<(), SqlError> {
+        self.connection.command(sql).await
+    }
+
+    /// Only [`SqlError::Unknown`] can have taken effect.
+    pub async fn commit(mut self) -> Result<(), SqlError> {
+        if self.failed {
+            // PostgreSQL would answer such a COMMIT with a friendly ROLLBACK.
+            self.rollback().await;
+            return Err(SqlError::Aborted("a statement in it had failed".to_owned()));
+        }
+        self.connection.commit().await?;
+        self.home.put_back(self.connection);
+        Ok(())
+    }
+
+    /// Undoes it. If that cannot be said, the closed connection says it.
+    pub async fn rollback(mut self) {
+        if !self.connection.is_spoilt() && self.connection.command("ROLLBACK").await.is_ok() {
+            self.home.put_back(self.connection);
+        }
+    }
+}
