@@ -1,16 +1,38 @@
 //! Debian packages that tests and benchmarks call on.
 
-use std::{path::Path, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, bail};
 
 /// A program and the package that brings it.
 type Need = (&'static str, &'static str);
 
-/// strace fails the n-th sync of a real server, faketime steps its clock, curl runs the documents' examples.
-pub(crate) const FOR_TESTS: &[Need] = &[("strace", "strace"), ("faketime", "faketime"), ("curl", "curl")];
-/// Loads a server over HTTP.
-pub(crate) const FOR_BENCH: &[Need] = &[("wrk", "wrk"), ("redis-server", "redis-server")];
+/// What tests start and call on.
+pub(crate) const FOR_TESTS: &[Need] = &[
+    // Fails the n-th sync of a real server, steps its clock, runs the documents' examples.
+    ("strace", "strace"),
+    ("faketime", "faketime"),
+    ("curl", "curl"),
+    // Engines for shared ledgers, and what makes their certificates. Debian wraps PostgreSQL's programs;
+    // this wrapper comes with the server.
+    ("pg_createcluster", "postgresql"),
+    ("mariadbd", "mariadb-server"),
+    ("redis-server", "redis-server"),
+    ("etcd", "etcd-server"),
+    ("etcdctl", "etcd-client"),
+    ("zookeeper.jar", "zookeeper"),
+    ("openssl", "openssl"),
+    // Clients, and what installs them.
+    ("redis-cli", "redis-tools"),
+    ("redis-benchmark", "redis-tools"),
+    ("python3", "python3"),
+    ("pip3", "python3-pip"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+];
+/// Load a server over HTTP and over the Redis protocol; and the Redis it is compared with.
+pub(crate) const FOR_BENCH: &[Need] =
+    &[("wrk", "wrk"), ("redis-benchmark", "redis-tools"), ("redis-server", "redis-server")];
 
 /// Installs what is missing. A missing program fails the run: nothing is skipped in silence.
 pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {
@@ -43,6 +65,7 @@ pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        .chain([Path::new("/usr/sbin").to_owned()])
+        // What only root runs, and what only Java runs.
+        .chain(["/usr/sbin", "/usr/share/java"].map(PathBuf::from))
         .any(|dir| dir.join(program).exists())
 }

@@ -3,4 +3,10 @@
 //!
 //! An engine that is missing is an error that names its package; nothing is skipped in silence.
 
+pub mod certificates;
+pub mod etcd;
+pub mod mariadb;
+pub mod postgres;
 pub mod process;
+pub mod redis;
+pub mod zookeeper;
