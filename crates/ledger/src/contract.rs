@@ -55,6 +55,8 @@ pub trait Ledger: fmt::Debug + Send + Sync + 'static {
     /// `sqlite`, `postgres` …
     fn store(&self) -> &'static str;
     fn grade(&self) -> Grade;
+    /// Whether the time it tells is its own, and not the caller's.
+    fn keeps_time(&self) -> bool;
 
     async fn register(&self, op: ops::Register) -> Result<ops::Registration, LedgerError>;
     async fn heartbeat(&self, op: ops::Heartbeat) -> Result<ops::Pulse, LedgerError>;
@@ -104,6 +106,9 @@ impl<S: Store> Ledger for S {
     }
     fn grade(&self) -> Grade {
         Store::grade(self)
+    }
+    fn keeps_time(&self) -> bool {
+        Store::keeps_time(self)
     }
 
     async fn register(&self, op: ops::Register) -> Answer<ops::Register> {

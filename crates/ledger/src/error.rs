@@ -36,12 +36,18 @@ pub enum LedgerError {
     /// Stop the process: a write to the disk failed half way, and what is on it is no longer known.
     #[error("the {store} ledger's disk failed: {detail}; restart after checking the disk")]
     Broken { store: &'static str, detail: String },
+    /// Check the configuration: this engine, as it is set up or addressed, cannot keep a ledger. `detail`
+    /// says what was found and what to change.
+    #[error("the {store} ledger cannot be used: {detail}")]
+    Refused { store: &'static str, detail: String },
     /// Check the configuration: this data dir remembers another ledger.
     #[error("this node's witness belongs to ledger {remembered}, but the store holds ledger {found}")]
     ForeignLedger { remembered: LedgerId, found: LedgerId },
     /// Check the configuration: the ledger belongs to another region.
     #[error("the ledger belongs to region {kept}, but this node says region {stated}")]
     RegionConflict { kept: u16, stated: u16 },
+    #[error("region {region} is in use by the ledger behind {at}; give this one another `ledger.region`")]
+    RegionElsewhere { region: u16, at: String },
     #[error("keyspace `{keyspace}` is not in the ledger")]
     UnknownKeyspace { keyspace: KeyspaceName },
     #[error("keyspace `{root}` is the root already, and a ledger has one")]
@@ -51,6 +57,12 @@ pub enum LedgerError {
     LostKeyspace { keyspace: KeyspaceName },
     #[error("the ledger holds {limit} keyspaces already (retired ones count); raise limits.keyspaces")]
     TooManyKeyspaces { limit: u64 },
+    /// Use an engine that holds more.
+    #[error(
+        "the {store} ledger holds {limit} holes already (names, route words, imported and drawn keys), \
+         and no more; PostgreSQL, MariaDB and SQLite have no such limit"
+    )]
+    TooManyHoles { store: &'static str, limit: u64 },
     #[error("worker {worker} of `{keyspace}` is held by {holder}")]
     WorkerTaken { keyspace: KeyspaceName, worker: WorkerId, holder: String },
     #[error("all {capacity} workers of `{keyspace}` are in use or not yet free again")]
@@ -69,7 +81,10 @@ pub enum LedgerError {
     #[error("the ledger is not halted; there is nothing to advance")]
     NotHalted,
     /// Use the engine's own tool.
-    #[error("the {store} ledger cannot do `{operation}`; use the engine's own tool")]
+    #[error(
+        "the {store} ledger cannot do `{operation}`; use the engine's own tool, and `keymill ledger advance` \
+         after a restore"
+    )]
     Unsupported { store: &'static str, operation: &'static str },
     /// Another process has it open.
     #[error("{what} is in use by {by}; stop that process, or choose another with --data-dir")]

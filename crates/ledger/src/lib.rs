@@ -17,10 +17,14 @@ pub mod conformance;
 
 pub use contract::{Grade, Ledger};
 pub use error::{BoxError, LedgerError};
+pub use keymill_sql::masked;
 pub use lock::FileLock;
 pub use names::{LedgerId, NODE_NAME_MAX, NodeName, NodeNameError, Timestamp, Track, TrackError, WorkerId};
 pub use rows::{
     ClaimRow, ClaimState, Halt, Head, HoleKind, KeyspaceReport, KeyspaceRow, LeaseRow, NodeReport, NodeRow,
     Rows, TokenRow, TrackRow, WitnessRow,
 };
-pub use store::{Store, faults, memory::MemoryStore, sqlite::SqliteStore};
+pub use store::{
+    Store, StoreOptions, Tls, etcd::EtcdStore, faults, memory::MemoryStore, redis::RedisStore, sql::SqlStore,
+    sqlite::SqliteStore, zookeeper::ZookeeperStore,
+};

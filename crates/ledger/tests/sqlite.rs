@@ -46,6 +46,10 @@ impl Store for Reopened {
         Grade::Strict
     }
 
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {
         let store = self.store.read().await;
         store.as_ref().expect("only `while_closed` takes it away").transact(op).await

@@ -80,6 +80,9 @@ impl<S: Store> Store for LosesReplies<S> {
     fn grade(&self) -> Grade {
         self.inner.grade()
     }
+    fn keeps_time(&self) -> bool {
+        self.inner.keeps_time()
+    }
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {
         let answer = self.inner.transact(op).await;
         if self.strike.strikes::<O>() {
@@ -99,6 +102,9 @@ impl<S: Store> Store for Fails<S> {
     fn grade(&self) -> Grade {
         self.inner.grade()
     }
+    fn keeps_time(&self) -> bool {
+        self.inner.keeps_time()
+    }
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {
         if self.strike.strikes::<O>() {
             return Err(lost::<O>(self.name(), "the call was refused before it did anything"));
@@ -116,6 +122,9 @@ impl<S: Store> Store for Slow<S> {
     }
     fn grade(&self) -> Grade {
         self.inner.grade()
+    }
+    fn keeps_time(&self) -> bool {
+        self.inner.keeps_time()
     }
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {
         let slow = self.strike.strikes::<O>();

@@ -17,6 +17,7 @@ use crate::{
 
 #[derive(Debug)]
 pub struct MemoryStore {
+    grade: Grade,
     state: Mutex<MemoryRows>,
 }
 
@@ -36,9 +37,20 @@ pub struct MemoryRows {
 }
 
 impl MemoryStore {
+    /// Stands for an engine that keeps its word, until a test sends it back.
     pub fn new(id: &str) -> Self {
+        Self::graded(id, Grade::Strict)
+    }
+
+    /// Stands for an engine that may forget what it acknowledged.
+    pub fn lossy(id: &str) -> Self {
+        Self::graded(id, Grade::Lossy)
+    }
+
+    fn graded(id: &str, grade: Grade) -> Self {
         let incarnation = "memory-1".to_owned();
         Self {
+            grade,
             state: Mutex::new(MemoryRows {
                 head: first_head(LedgerId(id.to_owned()), incarnation.clone(), Timestamp(0)),
                 incarnation,
@@ -80,7 +92,11 @@ impl Store for MemoryStore {
     }
 
     fn grade(&self) -> Grade {
-        Grade::Lossy
+        self.grade
+    }
+
+    fn keeps_time(&self) -> bool {
+        false
     }
 
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {

@@ -1,23 +1,55 @@
 //! Where the rows live: a file per engine, each of which only knows how to run an operation in one
 //! transaction.
 
-use std::{fmt, future::Future, path::Path, pin::pin, sync::Arc, task};
+use std::{fmt, future::Future, path::Path, pin::pin, sync::Arc, task, time::Duration};
+
+pub use keymill_sql::Tls;
 
 use crate::{Grade, Head, LedgerError, LedgerId, Timestamp, ops::Operation};
 
+pub mod etcd;
 pub mod faults;
+pub mod keyed;
 pub mod memory;
+pub mod redis;
+pub mod sql;
 pub mod sqlite;
+pub mod zookeeper;
 
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
     fn grade(&self) -> Grade;
+    /// Whether it has a clock of its own, by which leases are judged; else the caller's is.
+    fn keeps_time(&self) -> bool;
 
     /// Runs `op` in one transaction and answers once its writes are durable. A transaction that ends
     /// in an error leaves nothing behind, unless [`LedgerError::commits`].
     fn transact<O: Operation>(&self, op: O) -> impl Future<Output = Result<O::Answer, LedgerError>> + Send;
 
     fn backup(&self, to: &Path, at: Timestamp) -> impl Future<Output = Result<(), LedgerError>> + Send;
+}
+
+/// What every shared store is opened with, besides its URL: `XStore::new(url, options)`.
+///
+/// Opening parses and touches no network; the first operation connects, brings the schema up to date and
+/// makes the head if the ledger has none. So a node starts while its engine is away, and serves once it is
+/// there.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// `ledger.lossy = "accepted"`: the operator knows that this engine, as it is set up, may forget a
+    /// write it acknowledged. Without it such an engine is refused, with what was found.
+    pub lossy_accepted: bool,
+    /// `ledger.migrate`: may the schema be created and brought up to date?
+    pub migrate: bool,
+    /// `ledger.timeout`: how long connecting, and one operation, may take. What was sent by then has an
+    /// unknown outcome.
+    pub timeout: Duration,
+    /// `ledger.tls_ca`, `ledger.tls_cert`, `ledger.tls_key`. Whether TLS is used at all is the URL's to say.
+    pub tls: Tls,
+    /// Who the ledger becomes, if this start creates it.
+    pub new_id: LedgerId,
+    /// When that is.
+    pub at: Timestamp,
 }
 
 /// A handle is a store too, so that a fault can be put around one of several.
@@ -27,6 +59,9 @@ impl<S: Store> Store for Arc<S> {
     }
     fn grade(&self) -> Grade {
         S::grade(self)
+    }
+    fn keeps_time(&self) -> bool {
+        S::keeps_time(self)
     }
     fn transact<O: Operation>(&self, op: O) -> impl Future<Output = Result<O::Answer, LedgerError>> + Send {
         S::transact(self, op)

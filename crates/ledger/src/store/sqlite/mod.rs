@@ -100,6 +100,10 @@ impl Store for SqliteStore {
         Grade::Strict
     }
 
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {
         let (reply, answer) = oneshot::channel();
         self.writer.submit(Box::new(Waiting { op, outcome: None, reply })).await?;
