@@ -18,6 +18,9 @@ pub enum IssueError {
     /// Try again in a moment.
     #[error("the ledger cannot be reached and the stock is used up")]
     LedgerUnavailable,
+    /// Try again in a moment, or ask another node: waiting would only make the queue longer.
+    #[error("too many callers wait already")]
+    Overloaded,
     /// Try again in a moment: this node's clock is behind what its IDs say already.
     #[error("the clock is {by_ms} ms behind IDs that were issued")]
     ClockBehind { by_ms: u64 },
@@ -48,7 +51,9 @@ impl IssueError {
             }
             LedgerError::UnknownKeyspace { .. } => Self::KeyspaceNotFound,
             LedgerError::Fenced { .. } => Self::Draining,
-            LedgerError::Unavailable { .. } | LedgerError::Overtaken { .. } => Self::LedgerUnavailable,
+            LedgerError::Unavailable { .. } | LedgerError::Overtaken { .. } | LedgerError::Refused { .. } => {
+                Self::LedgerUnavailable
+            }
             _ => Self::Internal,
         }
     }

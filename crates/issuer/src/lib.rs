@@ -4,11 +4,13 @@
 //! the ledger, one write at a time, and its [`witness`] remembers what the ledger acknowledged.
 //! [`clock`] alone reads time.
 
+mod breaker;
 pub mod clock;
 mod error;
 mod free;
 pub mod haul;
 mod inspect;
+mod lend;
 mod lifecycle;
 mod milled;
 mod node;
@@ -17,16 +19,19 @@ pub mod quantity;
 mod refill;
 mod served;
 pub mod shelf;
+mod skip_ahead;
 pub mod stock;
 mod thread_lane;
 mod timed;
 pub mod tuning;
+mod waiting;
 pub mod witness;
 mod worker;
 
 pub use error::IssueError;
 pub use inspect::{IdParts, Inspection, KeyState};
+pub use lend::{HOLDER_MAX, LeaseId, LendError, Loan, WINDOW_MS_MAX};
 pub use lifecycle::Stopped;
-pub use node::{CreateError, Node, NodeSettings, NodeState, ReserveTimes, Wanted};
+pub use node::{CreateError, Elsewhere, Node, NodeSettings, NodeState, ReserveTimes, Wanted};
 pub use served::{Glance, Leftovers, Served};
 pub use timed::{TimeGlance, WorkerGlance};

@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
-use keymill_ledger::{KeyspaceReport, LedgerError, NodeReport, ops};
+use keymill_ledger::{Grade, KeyspaceReport, LedgerError, NodeReport, ops};
 use tokio::time::Instant;
 
 use crate::{
     error::IssueError,
-    node::{CreateError, Node, NodeState, Wanted},
+    node::{CreateError, Elsewhere, Node, NodeState, Wanted},
+    skip_ahead,
 };
 
 /// How often rates are measured.
@@ -45,6 +46,7 @@ impl Node {
 
     /// One attempt to become a serving node.
     async fn join(self: &Arc<Self>) -> Result<(), CreateError> {
+        self.refuse_region_elsewhere().await?;
         let remembers = self.pen.remembers();
         let registration = self.pen.register(self.report()).await?;
         if !remembers && registration.epoch > 1 {
@@ -55,7 +57,10 @@ impl Node {
             );
         }
         *self.region.lock().expect("nothing panics while it holds this") = registration.region;
-        for Wanted { name, stated, tuning } in &self.settings.wanted {
+        let is_empty = !self.settings.if_empty.is_empty()
+            && self.ledger().survey(ops::Survey { at: self.now() }).await?.head.keyspaces == 0;
+        let to_try = self.settings.if_empty.iter().filter(|_| is_empty);
+        for Wanted { name, stated, tuning } in self.settings.wanted.iter().chain(to_try) {
             self.establish(name, stated, tuning).await?;
         }
         self.reload(registration.changes).await?;
@@ -68,14 +73,30 @@ impl Node {
         Ok(())
     }
 
+    /// Two ledgers of one region would make the same IDs. Asked before the ledger keeps our region for ever.
+    async fn refuse_region_elsewhere(&self) -> Result<(), LedgerError> {
+        let Some(region) = self.settings.region else { return Ok(()) };
+        if self.settings.elsewhere.is_empty() {
+            return Ok(());
+        }
+        let own = self.ledger().survey(ops::Survey { at: self.now() }).await?.head.id;
+        for Elsewhere { at, ledger, region: theirs } in &self.settings.elsewhere {
+            if *theirs == region && *ledger != own {
+                return Err(LedgerError::RegionElsewhere { region, at: at.clone() });
+            }
+        }
+        Ok(())
+    }
+
     async fn beat(self: &Arc<Self>, audit: bool) -> Result<(), LedgerError> {
         let served = self.all_known();
         let now = self.now();
-        let progress =
+        let mut progress: Vec<ops::Progress> =
             if audit { served.iter().flat_map(|served| served.progress(now)).collect() } else { Vec::new() };
+        // All nodes lock tracks in one order, or they would now and then wait for each other.
+        progress.sort_by(|a, b| a.track.cmp(&b.track));
         let pulse = self.pen.heartbeat(self.report(), progress).await?;
-        // The embedded store has no clock but ours.
-        self.heard_time(pulse.now, self.ledger().store() != "sqlite" && self.ledger().store() != "memory");
+        self.heard_time(pulse.now, self.ledger().keeps_time());
         if pulse.changes != self.changes.load(Ordering::Relaxed) {
             self.reload(pulse.changes).await?;
         }
@@ -147,6 +168,7 @@ pub struct Stopped {
 /// Registers, beats, and comes back after a halt. Ends with the node.
 pub(crate) async fn supervise(node: Weak<Node>) {
     let mut audited = Instant::now();
+    let mut halted_since = None;
     loop {
         let Some(node) = node.upgrade() else { return };
         let state = node.state.borrow().clone();
@@ -173,10 +195,12 @@ pub(crate) async fn supervise(node: Weak<Node>) {
                     }
                 }
             }
-            NodeState::Starting { .. } | NodeState::Halted { .. } => match try_to_join(&node).await {
-                Ok(()) => Duration::ZERO,
-                Err(wait) => wait,
-            },
+            NodeState::Starting { .. } | NodeState::Halted { .. } => {
+                match try_to_join(&node, &mut halted_since).await {
+                    Ok(()) => Duration::ZERO,
+                    Err(wait) => wait,
+                }
+            }
         };
         let nudged = node.clone();
         drop(node);
@@ -187,13 +211,17 @@ pub(crate) async fn supervise(node: Weak<Node>) {
     }
 }
 
-async fn try_to_join(node: &Arc<Node>) -> Result<(), Duration> {
+/// `halted_since` is since when the ledger is known to be halted and within reach.
+async fn try_to_join(node: &Arc<Node>, halted_since: &mut Option<Instant>) -> Result<(), Duration> {
     let state = node.state.borrow().clone();
     if let NodeState::Halted { reason } = state {
         node.burn(IssueError::LedgerHalted(reason)).await;
     }
     let error = match node.join().await {
-        Ok(()) => return Ok(()),
+        Ok(()) => {
+            *halted_since = None;
+            return Ok(());
+        }
         Err(CreateError::Ledger(error)) => error,
         Err(unwanted) => {
             node.set_state(NodeState::Dead { reason: unwanted.to_string() });
@@ -204,13 +232,21 @@ async fn try_to_join(node: &Arc<Node>) -> Result<(), Duration> {
         LedgerError::Halted { reason } => {
             node.burn(IssueError::LedgerHalted(reason.clone())).await;
             node.set_state(NodeState::Halted { reason: reason.clone() });
+            let since = *halted_since.get_or_insert_with(Instant::now);
             match node.pen.report_witness().await {
-                Ok(()) | Err(LedgerError::NotHalted) => {}
+                Ok(()) => {
+                    let is_over = since.elapsed() >= skip_ahead::grace(&node.settings);
+                    if is_over && node.ledger().grade() == Grade::Lossy {
+                        skip_ahead::skip_ahead(node).await;
+                    }
+                }
+                Err(LedgerError::NotHalted) => {}
                 Err(error) => tracing::warn!(%error, "the witness could not be reported: {error}"),
             }
             Err(node.settings.heartbeat.min(Duration::from_secs(1)))
         }
         transient if transient.is_transient() => {
+            *halted_since = None;
             node.note(transient, "register");
             node.set_state(NodeState::Starting { why: Some(transient.to_string()) });
             Err(node.pause())

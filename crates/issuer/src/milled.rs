@@ -24,6 +24,7 @@ use crate::{
     shelf::{Chunk, Rest, Shelf},
     stock::Stock,
     tuning::Tuned,
+    waiting::WaitingRoom,
 };
 
 /// Spelled keys a keyspace may keep on its shelf, in bytes.
@@ -44,6 +45,7 @@ pub(crate) struct Milled {
     low: AtomicU64,
     queued: AtomicBool,
     starved: AtomicBool,
+    waiting: WaitingRoom,
     arrived: Notify,
     hopper: Hopper,
 }
@@ -72,7 +74,14 @@ struct Reported {
 }
 
 impl Milled {
-    pub(crate) fn new(track: Track, mint: Mint, tuned: Tuned, lanes: usize, hopper: Hopper) -> Self {
+    pub(crate) fn new(
+        track: Track,
+        mint: Mint,
+        tuned: Tuned,
+        lanes: usize,
+        waiting: usize,
+        hopper: Hopper,
+    ) -> Self {
         let lanes = if mint.ordered() { 1 } else { lanes };
         let ceiling = Number::new(mint.size()).expect("a definition's space fits the ledger's numbers");
         Self {
@@ -93,6 +102,7 @@ impl Milled {
             low: AtomicU64::new(1),
             queued: AtomicBool::new(false),
             starved: AtomicBool::new(false),
+            waiting: WaitingRoom::new(waiting),
             arrived: Notify::new(),
             hopper,
         }
@@ -107,8 +117,18 @@ impl Milled {
     pub(crate) async fn take(self: &Arc<Self>, count: u32, patience: Duration) -> Result<Haul, IssueError> {
         match self.take_now(count) {
             Ok(haul) => Ok(haul),
-            Err(haul) => self.wait(haul, count, patience).await,
+            Err(haul) => self.wait(haul, count, patience, false).await,
         }
+    }
+
+    /// Waits until `haul` holds `count` keys; fewer, but at least one, only where no more will ever come.
+    pub(crate) async fn complete(
+        self: &Arc<Self>,
+        haul: Haul,
+        count: u32,
+        patience: Duration,
+    ) -> Result<Haul, IssueError> {
+        self.wait(haul, count, patience, true).await
     }
 
     /// Takes one key if this thread's lane shows one, and hands it to `use_it`.
@@ -137,8 +157,10 @@ impl Milled {
         mut haul: Haul,
         count: u32,
         patience: Duration,
+        fewer_at_the_end: bool,
     ) -> Result<Haul, IssueError> {
         let deadline = Instant::now() + patience;
+        let mut place = None;
         loop {
             // Before looking: what arrives from here on wakes us.
             let arrived = self.arrived.notified();
@@ -147,8 +169,20 @@ impl Milled {
                 return Ok(haul);
             }
             if let Some(error) = self.hopeless() {
+                if fewer_at_the_end && error == IssueError::Exhausted && haul.count() > 0 {
+                    return Ok(haul);
+                }
                 self.return_unissued(haul);
                 return Err(error);
+            }
+            if place.is_none() {
+                match self.waiting.enter() {
+                    Ok(entered) => place = Some(entered),
+                    Err(overloaded) => {
+                        self.return_unissued(haul);
+                        return Err(overloaded);
+                    }
+                }
             }
             self.starved.store(true, Ordering::Relaxed);
             self.ask_for_milling();
@@ -167,6 +201,73 @@ impl Milled {
             None if store.stock.is_dry() && self.shelf.ready() == 0 => Some(IssueError::Exhausted),
             None => None,
         }
+    }
+
+    /// Takes `count` numbers that follow one another without a gap: from the shelf if it shows them, else
+    /// from all that is held, else once enough of them came. Answers the first.
+    pub(crate) async fn take_run(
+        self: &Arc<Self>,
+        count: u32,
+        patience: Duration,
+    ) -> Result<Number, IssueError> {
+        let deadline = Instant::now() + patience;
+        let mut place = None;
+        loop {
+            // Before looking: what arrives from here on wakes us.
+            let arrived = self.arrived.notified();
+            let run = self.shelf.take_run(count).or_else(|| self.cut_run(count));
+            if self.shelf.waiting() < self.low.load(Ordering::Relaxed) {
+                self.ask_for_milling();
+            }
+            if let Some(run) = run {
+                return Ok(run.start());
+            }
+            self.no_run_will_come(count)?;
+            if place.is_none() {
+                place = Some(self.waiting.enter()?);
+            }
+            self.ask_for_milling();
+            if tokio::time::timeout_at(deadline, arrived).await.is_err() {
+                return Err(self.lock().trouble.clone().unwrap_or(IssueError::OutOfStock));
+            }
+        }
+    }
+
+    /// Cuts the first run that is long enough out of the shelf and the stock behind it. Numbers before it
+    /// are burned: once later ones have left, they must not.
+    #[cold]
+    fn cut_run(&self, count: u32) -> Option<Block> {
+        let count = u64::from(count);
+        let mut store = self.lock();
+        if store.closed.is_some() {
+            return None;
+        }
+        let mut held = self.shelf.hold();
+        let mut line = held.blocks()?;
+        line.extend(store.stock.blocks()?);
+        let (skipped, run) = first_run(&line, count)?;
+        let mut left = skipped + count;
+        left -= held.cut(left);
+        while left > 0 {
+            let cut = store.stock.withdraw(left, |_| self.ceiling()).expect("the line was counted");
+            left -= cut.block.count();
+        }
+        held.count_issued(count);
+        store.burned += skipped;
+        Some(run)
+    }
+
+    /// Why no run of that length will ever come, if none will; else more is asked for.
+    fn no_run_will_come(&self, count: u32) -> Result<(), IssueError> {
+        let mut store = self.lock();
+        if let Some(error) = &store.closed {
+            return Err(error.clone());
+        }
+        if store.stock.is_exhausted() && !store.stock.is_refilling() {
+            return Err(IssueError::Exhausted);
+        }
+        store.stock.want_run(count.into());
+        Ok(())
     }
 
     /// Keys of a haul that was not completed never left: a pool shelves them again. A sequence burns
@@ -360,5 +461,43 @@ impl Milled {
 
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().expect("nothing panics while it holds the store but an assertion that must")
+    }
+}
+
+/// The first run of `count` numbers in a line of blocks, and how many numbers lie before it.
+fn first_run(line: &[Block], count: u64) -> Option<(u64, Block)> {
+    let mut skipped = 0;
+    let mut run: Option<Block> = None;
+    for block in line {
+        run = match run {
+            Some(before) if before.end() == block.start() => Block::new(before.start(), block.end()),
+            before => {
+                skipped += before.map_or(0, Block::count);
+                Some(*block)
+            }
+        };
+        if let Some(run) = run.filter(|run| run.count() >= count) {
+            return Some((skipped, run.split_at(count).0));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(start: u64, end: u64) -> Block {
+        Block::new(Number::new(start).unwrap(), Number::new(end).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_run_goes_across_blocks_that_touch_and_skips_those_that_are_too_short() {
+        let line = [block(3, 5), block(5, 9), block(20, 22), block(30, 50)];
+        assert_eq!(first_run(&line, 2), Some((0, block(3, 5))));
+        assert_eq!(first_run(&line, 6), Some((0, block(3, 9))));
+        assert_eq!(first_run(&line, 7), Some((8, block(30, 37))));
+        assert_eq!(first_run(&line, 21), None);
+        assert_eq!(first_run(&[], 1), None);
     }
 }

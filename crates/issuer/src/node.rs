@@ -13,11 +13,11 @@ use std::{
 use arc_swap::ArcSwap;
 use keymill_id::{Definition, KeyspaceName, Mint, Number, ROUTE_WORDS, Scheme, Secret, Stated};
 use keymill_ledger::{
-    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, Timestamp, Track,
+    HoleKind, KeyspaceRow, Ledger, LedgerError, LedgerId, NodeName, Timestamp, Track,
     ops::{self, CreateKeyspace, Reserved, Withheld},
 };
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, Semaphore, watch},
     time::Instant,
 };
 
@@ -30,6 +30,8 @@ use crate::{
 const MISS_FOR: Duration = Duration::from_secs(1);
 /// Unknown names remembered at a time.
 const MISSES_MAX: usize = 10_000;
+/// Look-ups of unknown names under way at a time; a ledger that is stuck holds no more callers than these.
+const LOOKUPS_MAX: usize = 64;
 
 /// What a node needs to run.
 #[derive(Debug)]
@@ -42,15 +44,30 @@ pub struct NodeSettings {
     pub timeout: Duration,
     /// `limits.keyspaces`
     pub keyspaces_max: u64,
+    /// `limits.waiting_takes`: callers that may wait for keys of one keyspace.
+    pub waiting_takes: usize,
     /// What this node's config says of keyspaces' tuning; it wins over the ledger's.
     pub tuning: HashMap<KeyspaceName, Tuning>,
     /// Created if absent before the node serves; defined otherwise in the ledger, the node must not start.
     pub wanted: Vec<Wanted>,
+    /// Created too in a ledger that never had a keyspace, so that there is something to try.
+    pub if_empty: Vec<Wanted>,
+    /// The ledgers of other regions, as they answered at start.
+    pub elsewhere: Vec<Elsewhere>,
     /// What heartbeats say of this node.
     pub version: String,
     pub address: String,
     /// Lanes of an unordered keyspace's shelf: one per core.
     pub lanes: usize,
+}
+
+/// A ledger that is not this node's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Where it was asked.
+    pub at: String,
+    pub ledger: LedgerId,
+    pub region: u16,
 }
 
 /// A keyspace that ought to exist.
@@ -116,6 +133,7 @@ pub struct Node {
     /// Held while the map of keyspaces is changed.
     pub(crate) editing: tokio::sync::Mutex<()>,
     misses: Mutex<HashMap<KeyspaceName, Instant>>,
+    lookups: Semaphore,
     hopper: Hopper,
     /// Wakes the supervisor out of its heartbeat's pause.
     pub(crate) nudge: Notify,
@@ -178,6 +196,7 @@ impl Node {
             keyspaces: ArcSwap::default(),
             editing: tokio::sync::Mutex::default(),
             misses: Mutex::default(),
+            lookups: Semaphore::new(LOOKUPS_MAX),
             hopper,
             nudge: Notify::new(),
             failures: AtomicU32::new(0),
@@ -264,6 +283,7 @@ impl Node {
         if self.misses.lock().expect(UNBROKEN).get(&name).is_some_and(|until| Instant::now() < *until) {
             return Err(IssueError::KeyspaceNotFound);
         }
+        let _seat = self.lookups.try_acquire().map_err(|_| IssueError::Overloaded)?;
         let found = self.ledger().keyspace(ops::Keyspace { name: name.clone() }).await;
         match found.map_err(|error| IssueError::from_ledger(&error))? {
             Some(row) => {
@@ -455,6 +475,7 @@ impl Node {
             definition,
             tuned,
             self.settings.lanes,
+            self.settings.waiting_takes,
             self.hopper.clone(),
             &self.clock,
         ));
@@ -533,7 +554,9 @@ impl Node {
                 self.set_state(NodeState::Dead { reason: error.to_string() });
                 self.nudge.notify_one();
             }
-            LedgerError::Corrupt { .. } => tracing::error!(doing, %error, "{error}"),
+            LedgerError::Corrupt { .. } | LedgerError::Refused { .. } => {
+                tracing::error!(doing, %error, "{error}")
+            }
             // Once, not at every retry.
             _ if error.is_transient() && failures == 0 => tracing::warn!(doing, %error, "{error}; retrying"),
             _ => {}
@@ -542,10 +565,7 @@ impl Node {
 
     /// How long to wait before the ledger is asked again.
     pub(crate) fn pause(&self) -> Duration {
-        let mut random = [0; 4];
-        // Without entropy the pause is merely less random.
-        let _ = getrandom::fill(&mut random);
-        refill::pause_after(self.failures.load(Ordering::Relaxed), u32::from_ne_bytes(random))
+        refill::pause_after(self.failures.load(Ordering::Relaxed), refill::chance())
     }
 
     /// Death is final, and a stop is not undone by a late heartbeat.

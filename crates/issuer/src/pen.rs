@@ -4,7 +4,7 @@
 //! outcome nobody knows is over: its numbers are burned, and the next write takes the next beat.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::Future,
     num::NonZeroU64,
     sync::{Arc, Mutex},
@@ -16,13 +16,15 @@ use keymill_ledger::{
     HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, Track, WorkerId,
     ops::{
         CreateKeyspace, CreatedKeyspace, GiveBack, GivenBack, Heartbeat, Lease, LeaseWorker, Progress, Pulse,
-        Register, Registration, RenewWorker, ReportWitness, Reserve, Reserved, RetireKeyspace, Settlement,
-        Stamp, Stop, TuneKeyspace, Withheld, Withhold, Withholding,
+        Register, Registration, ReleaseWorker, RenewWorker, ReportWitness, Reserve, Reserved, RetireKeyspace,
+        Settlement, Stamp, Stop, TuneKeyspace, Withheld, Withhold, Withholding,
     },
 };
 
 use crate::{
+    breaker::Breaker,
     clock::Clock,
+    refill::chance,
     stock::Offer,
     witness::{Memory, Witness, WitnessError},
 };
@@ -39,6 +41,8 @@ pub struct Pen {
     witness: Arc<Mutex<Witness>>,
     /// Per track, our last blocks of this life that lie end to end.
     runs: Mutex<HashMap<Track, Run>>,
+    /// Tracks on which a window was lent in this life: nothing on them goes back.
+    lent: Arc<Mutex<HashSet<Track>>>,
 }
 
 /// Blocks end to end, and what we were granted before them.
@@ -54,7 +58,11 @@ struct Beats {
     epoch: u64,
     acked: u64,
     sent: u64,
+    breaker: Breaker,
 }
+
+/// Sent whatever was not answered before: there is no later time for them.
+const LAST_WORDS: [&str; 2] = ["give_back", "stop"];
 
 impl From<WitnessError> for LedgerError {
     fn from(error: WitnessError) -> Self {
@@ -86,6 +94,7 @@ impl Pen {
             beats: tokio::sync::Mutex::default(),
             witness,
             runs: Mutex::default(),
+            lent: Arc::default(),
         }
     }
 
@@ -115,7 +124,12 @@ impl Pen {
         };
         let registration = self.within("register", self.ledger.register(op)).await?;
         self.runs.lock().expect(UNBROKEN).clear();
-        *beats = Beats { epoch: registration.epoch, acked: registration.beat, sent: registration.beat };
+        *beats = Beats {
+            epoch: registration.epoch,
+            acked: registration.beat,
+            sent: registration.beat,
+            breaker: Breaker::default(),
+        };
         let (node, known) = (self.node.clone(), registration.clone());
         self.remember(move |witness| witness.registered(&node, &known)).await?;
         Ok(registration)
@@ -162,6 +176,19 @@ impl Pen {
         Ok(reserved)
     }
 
+    /// Reserves a window for someone outside. A give-back lowers the witness, and what was lent must stay in
+    /// it: so from here on nothing on this track goes back, not even a window of our own.
+    pub async fn lend(
+        &self,
+        track: &Track,
+        at_least: Number,
+        count: NonZeroU64,
+        ceiling: Number,
+    ) -> Result<Reserved, LedgerError> {
+        self.lent.lock().expect(UNBROKEN).insert(track.clone());
+        self.reserve(track, at_least, count, ceiling).await
+    }
+
     /// Gives numbers back. From here on they are dead to us, whatever the answer.
     pub async fn give_back(&self, track: &Track, offer: Offer) -> Result<GivenBack, LedgerError> {
         let Offer { from, revision } = offer;
@@ -170,8 +197,16 @@ impl Pen {
         // the cursor may fall further, down to what we were granted before.
         let run = self.runs.lock().expect(UNBROKEN).remove(track);
         let kept = run.filter(|run| from <= run.start).map_or(from, |run| run.before);
-        let lowered = track.clone();
-        self.remember(move |witness| witness.granted(&lowered, kept, 0)).await?;
+        let (lowered, lent) = (track.clone(), self.lent.clone());
+        self.remember(move |witness| {
+            // Asked while the witness is ours: a window that is lent meanwhile is written into it later.
+            let lent = lent.lock().expect(UNBROKEN).contains(&lowered);
+            if lent { Ok(()) } else { witness.granted(&lowered, kept, 0) }
+        })
+        .await?;
+        if self.lent.lock().expect(UNBROKEN).contains(track) {
+            return Ok(GivenBack::Burned);
+        }
         let op = |stamp| GiveBack { stamp, track: track.clone(), from, revision };
         let (given, _) = self.write("give_back", |stamp| self.ledger.give_back(op(stamp))).await?;
         Ok(given)
@@ -243,6 +278,16 @@ impl Pen {
         Ok(self.write("renew_worker", |stamp| self.ledger.renew_worker(op(stamp))).await?.0)
     }
 
+    pub async fn release_worker(
+        &self,
+        keyspace: &KeyspaceName,
+        worker: WorkerId,
+        term: u64,
+    ) -> Result<(), LedgerError> {
+        let op = |stamp| ReleaseWorker { stamp, keyspace: keyspace.clone(), worker, term };
+        self.write("release_worker", |stamp| self.ledger.release_worker(op(stamp))).await.map(|((), _)| ())
+    }
+
     /// Not written into the witness: it grants nothing, so forgetting it loses nothing.
     pub async fn heartbeat(&self, report: NodeReport, progress: Vec<Progress>) -> Result<Pulse, LedgerError> {
         let op = |stamp| Heartbeat { stamp, report, progress };
@@ -272,6 +317,9 @@ impl Pen {
         F: Future<Output = Result<A, LedgerError>>,
     {
         let mut beats = self.beats.lock().await;
+        if !LAST_WORDS.contains(&operation) {
+            beats.breaker.admits(self.clock.elapsed()).map_err(|left| self.not_asked(operation, left))?;
+        }
         // Counted before it is sent: if this future is dropped, the beat is gone and never sent again.
         beats.sent += 1;
         let next = beats.sent;
@@ -282,9 +330,19 @@ impl Pen {
             next,
             at: self.clock.wall(),
         };
-        let answer = self.within(operation, send(stamp)).await?;
+        let answer = self.within(operation, send(stamp)).await;
+        match &answer {
+            Err(LedgerError::Unavailable { .. }) => beats.breaker.failed(self.clock.elapsed(), chance()),
+            _ => beats.breaker.answered(),
+        }
+        let answer = answer?;
         beats.acked = next;
         Ok((answer, next))
+    }
+
+    fn not_asked(&self, operation: &'static str, left: Duration) -> LedgerError {
+        let source = format!("it did not answer several times in a row, and is asked again in {left:.1?}");
+        LedgerError::Unavailable { store: self.ledger.store(), operation, source: source.into() }
     }
 
     async fn within<A>(

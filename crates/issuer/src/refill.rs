@@ -65,6 +65,13 @@ pub(crate) fn pause_after(failures: u32, random: u32) -> Duration {
     longest / 4 + longest.mul_f64(0.75 * f64::from(random) / f64::from(u32::MAX))
 }
 
+/// What pauses differ by. Without entropy they are merely less random.
+pub(crate) fn chance() -> u32 {
+    let mut random = [0; 4];
+    let _ = getrandom::fill(&mut random);
+    u32::from_ne_bytes(random)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -67,17 +67,19 @@ impl Served {
         definition: Definition,
         tuned: Tuned,
         lanes: usize,
+        waiting: usize,
         hopper: Hopper,
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let supply = match &definition {
             Definition::Pool(_) | Definition::Sequence(_) => {
                 let (track, mint) = (Track::of(row.name.clone()), Mint::compile(&definition));
-                Supply::Milled(Arc::new(Milled::new(track, mint, tuned, lanes, hopper)))
+                Supply::Milled(Arc::new(Milled::new(track, mint, tuned, lanes, waiting, hopper)))
             }
             Definition::Snowflake(snowflake) => {
                 let (layout, region) = (snowflake.layout().clone(), snowflake.region());
-                Supply::Timed(Arc::new(Timed::new(row.name.clone(), layout, region, tuned, clock.clone())))
+                let (name, clock) = (row.name.clone(), clock.clone());
+                Supply::Timed(Arc::new(Timed::new(name, layout, region, tuned, waiting, clock)))
             }
             Definition::Free(scheme) => Supply::Free(Free::new(*scheme, clock.clone())),
         };
@@ -97,6 +99,39 @@ impl Served {
             Supply::Milled(milled) => milled.take(count, patience).await,
             Supply::Timed(timed) => timed.take(count, patience).await,
             Supply::Free(free) => free.take(count),
+        }
+    }
+
+    /// Takes exactly `count` IDs as the numbers they are, or none. `None`: its keys are no such numbers.
+    pub async fn take_ids(&self, count: u32, patience: Duration) -> Option<Result<Vec<u64>, IssueError>> {
+        Some(self.timed()?.take_ids(count, patience).await)
+    }
+
+    /// Takes `count` keys if they are ready. `Err` holds what there was of them, which is for
+    /// [`complete`](Self::complete) or is burned.
+    #[inline]
+    pub fn take_ready(&self, count: u32) -> Result<Haul, Haul> {
+        match &self.supply {
+            Supply::Milled(milled) => milled.take_now(count),
+            Supply::Timed(_) => Err(Haul::default()),
+            Supply::Free(free) => free.take(count).map_err(|_| Haul::default()),
+        }
+    }
+
+    /// Waits until `haul` holds `count` keys; fewer, but at least one, only where no more will ever come.
+    pub async fn complete(&self, haul: Haul, count: u32, patience: Duration) -> Result<Haul, IssueError> {
+        match &self.supply {
+            Supply::Milled(milled) => milled.complete(haul, count, patience).await,
+            Supply::Timed(timed) => timed.take(count, patience).await,
+            Supply::Free(free) => free.take(count),
+        }
+    }
+
+    /// Takes `count` numbers of a sequence that follow one another without a gap, and says which is first.
+    pub async fn take_run(&self, count: u32, patience: Duration) -> Result<Number, IssueError> {
+        match &self.supply {
+            Supply::Milled(milled) => milled.take_run(count, patience).await,
+            _ => Err(IssueError::Internal),
         }
     }
 

@@ -56,6 +56,29 @@ impl Chunk {
         Some((from, from.saturating_add(count).min(self.end)))
     }
 
+    /// Takes `count` positions side by side, or none.
+    fn take_run(&self, count: u32) -> Option<u32> {
+        let mut from = self.next.0.load(Ordering::Relaxed);
+        loop {
+            let to = from + u64::from(count);
+            if to > u64::from(self.end) {
+                return None;
+            }
+            match self.next.0.compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return u32::try_from(from).ok(),
+                Err(now) => from = now,
+            }
+        }
+    }
+
+    /// The numbers of the positions `from..to`, if every number of the slab has a key.
+    fn block(&self, from: u32, to: u32) -> Option<Block> {
+        let block = self.slab.block();
+        let whole = u64::from(self.slab.len()) == block.count();
+        let number = |position: u32| Number::new(block.start().get() + u64::from(position));
+        if whole { Block::new(number(from)?, number(to)?) } else { None }
+    }
+
     /// The first position nobody has taken.
     fn taken(&self) -> u32 {
         let next = self.next.0.load(Ordering::Relaxed);
@@ -223,6 +246,33 @@ impl Shelf {
         }
     }
 
+    /// Takes `count` numbers that follow one another, if the one lane of an ordered keyspace shows them.
+    pub fn take_run(&self, count: u32) -> Option<Block> {
+        let [Padded(lane)] = &*self.lanes else { return None };
+        let shown = lane.chunk.load();
+        let chunk = shown.as_ref()?;
+        // Asked first: what was taken cannot be put back.
+        chunk.block(chunk.start, chunk.end)?;
+        let from = chunk.take_run(count)?;
+        chunk.block(from, from + count)
+    }
+
+    /// Takes everything off the lanes, so that nobody takes anything until the value is dropped.
+    pub fn hold(&self) -> Held<'_> {
+        let mut back = self.lock();
+        for lane in self.lanes.iter().rev() {
+            let Some(chunk) = lane.0.chunk.swap(None) else { continue };
+            let rest = chunk.close();
+            back.issued += u64::from(rest.as_ref().map_or(chunk.end, |rest| rest.from) - chunk.start);
+            if let Some(rest) = rest {
+                let rest = Chunk::of(rest);
+                self.waiting.fetch_add(rest.left(), Ordering::Relaxed);
+                back.chunks.push_front(rest);
+            }
+        }
+        Held { waiting: &self.waiting, back }
+    }
+
     /// Keys ready to be taken.
     pub fn ready(&self) -> u64 {
         let shown: u64 = self.lanes.iter().map(|lane| lane.0.left()).sum();
@@ -275,6 +325,42 @@ impl Shelf {
     }
 }
 
+/// A shelf that is held: all its keys lie in order, and nobody else sees them.
+#[derive(Debug)]
+pub struct Held<'s> {
+    waiting: &'s AtomicU64,
+    back: MutexGuard<'s, Back>,
+}
+
+impl Held<'_> {
+    /// The numbers on the shelf in order; `None` if some number among them has no key.
+    pub fn blocks(&self) -> Option<Vec<Block>> {
+        self.back.chunks.iter().map(|chunk| chunk.block(chunk.start, chunk.end)).collect()
+    }
+
+    /// Takes the first `count` keys off, or as many as there are, and says how many that were.
+    pub fn cut(&mut self, count: u64) -> u64 {
+        let mut left = count;
+        while left > 0 {
+            let Some(first) = self.back.chunks.pop_front() else { break };
+            let keys = first.left().min(left);
+            left -= keys;
+            let from = first.start + u32::try_from(keys).expect("a chunk's keys have 32 bits");
+            if from < first.end {
+                let rest = Rest { slab: first.slab, from, to: first.end };
+                self.back.chunks.push_front(Chunk::of(rest));
+            }
+        }
+        self.waiting.fetch_sub(count - left, Ordering::Relaxed);
+        count - left
+    }
+
+    /// Counts keys as issued that were cut, or that were never on the shelf.
+    pub fn count_issued(&mut self, count: u64) {
+        self.back.issued += count;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::HashSet, thread};
@@ -320,6 +406,28 @@ mod tests {
         shelf.put_back(haul);
         assert_eq!((shelf.issued(), shelf.ready()), (0, 6));
         assert_eq!(texts(&shelf.grab(9)).into_iter().collect::<HashSet<_>>().len(), 6);
+    }
+
+    #[test]
+    fn a_held_shelf_is_cut_from_the_front_and_goes_on_behind_the_cut() {
+        let mint = mint();
+        let shelf = Shelf::new(1);
+        shelf.stack(chunk(&mint, 0, 4));
+        shelf.stack(chunk(&mint, 4, 8));
+        assert_eq!(shelf.grab(1).count(), 1);
+        assert_eq!(shelf.take_run(4), None, "three are left in the chunk that is shown");
+        let first = shelf.take_run(2).unwrap();
+        assert_eq!((first.start().get(), first.count()), (1, 2));
+        let mut held = shelf.hold();
+        let blocks: Vec<_> =
+            held.blocks().unwrap().iter().map(|b| (b.start().get(), b.end().get())).collect();
+        assert_eq!(blocks, [(3, 4), (4, 8)]);
+        assert_eq!(held.cut(3), 3);
+        held.count_issued(3);
+        drop(held);
+        assert_eq!((shelf.ready(), shelf.issued()), (2, 6));
+        assert_eq!(texts(&shelf.grab(9)), ["0000006", "0000007"]);
+        assert_eq!((shelf.issued(), shelf.hold().cut(9)), (8, 0));
     }
 
     #[test]

@@ -160,6 +160,12 @@ impl Stock {
         Some(wish)
     }
 
+    /// Someone wants so many numbers that follow one another: hold that many, for a while.
+    pub fn want_run(&mut self, count: u64) {
+        // Twice, because a refill is wished for only below 9/16.
+        self.boost = self.boost.max(count.saturating_mul(2)).min(self.tuned.stock_max.0);
+    }
+
     /// The wish was granted.
     pub fn deposit(&mut self, Reserved { block, holes, revision }: Reserved) {
         let start = match self.tail {
@@ -203,6 +209,12 @@ impl Stock {
         }
         self.in_runs -= first.count();
         Some(Run { block: first, holes: run.holes })
+    }
+
+    /// The blocks held here, in order; `None` if a number in them may not be issued.
+    pub fn blocks(&self) -> Option<impl Iterator<Item = Block>> {
+        let whole = self.runs.iter().all(|run| run.holes.is_empty());
+        whole.then(|| self.runs.iter().map(|run| run.block))
     }
 
     /// How many keys should lie spelled on the shelf, given `most` that fit there.

@@ -28,6 +28,7 @@ use crate::{
     stock::Offer,
     thread_lane,
     tuning::{OnOverflow, OnRollback, Tuned},
+    waiting::WaitingRoom,
 };
 
 /// Ticks shorter than this are waited for by giving way to other tasks; a timer would miss most of them.
@@ -39,7 +40,7 @@ const BEHIND_SLEEP: Duration = Duration::from_millis(2);
 pub(crate) struct Timed {
     pub(crate) keyspace: KeyspaceName,
     pub(crate) layout: Layout,
-    region: u32,
+    pub(crate) region: u32,
     clock: Arc<dyn Clock>,
     lanes: ArcSwap<Vec<Arc<Lane>>>,
     state: Mutex<State>,
@@ -47,6 +48,7 @@ pub(crate) struct Timed {
     pub(crate) nudge: Notify,
     /// Wakes callers who wait for a worker or a window.
     changed: Notify,
+    waiting: WaitingRoom,
     pub(crate) counters: Counters,
     /// Live leases of all nodes, as of the last look.
     pub(crate) leased: AtomicU64,
@@ -131,6 +133,7 @@ impl Timed {
         layout: Layout,
         region: u32,
         tuned: Tuned,
+        waiting: usize,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -151,6 +154,7 @@ impl Timed {
             }),
             nudge: Notify::new(),
             changed: Notify::new(),
+            waiting: WaitingRoom::new(waiting),
             counters: Counters::default(),
             leased: AtomicU64::new(0),
         }
@@ -171,18 +175,32 @@ impl Timed {
         Some(use_it(itoa::Buffer::new().format(run.first).as_bytes()))
     }
 
-    /// Exactly `count` IDs, rising. IDs that were made when patience ends are lost, not handed out.
+    /// Exactly `count` IDs as text, rising.
     pub(crate) async fn take(&self, count: u32, patience: Duration) -> Result<Haul, IssueError> {
+        Ok(spell(&self.take_ids(count, patience).await?))
+    }
+
+    /// Exactly `count` IDs, rising. IDs that were made when patience ends are lost, not handed out.
+    pub(crate) async fn take_ids(&self, count: u32, patience: Duration) -> Result<Vec<u64>, IssueError> {
         let mut ids = Vec::with_capacity(count as usize);
         let deadline = Instant::now() + patience;
-        let mut behind_since = None;
+        let (mut behind_since, mut place) = (None, None);
         loop {
             let pause = match self.fill(count as usize, &mut ids) {
-                Ok(()) => return Ok(spell(&ids)),
+                Ok(()) => {
+                    // They rise within a lane, and nearly always came from one.
+                    if !ids.is_sorted() {
+                        ids.sort_unstable();
+                    }
+                    return Ok(ids);
+                }
                 Err(pause) => pause,
             };
             if let Some(error) = self.lock().closed.clone() {
                 return Err(error);
+            }
+            if place.is_none() {
+                place = Some(self.waiting.enter()?);
             }
             self.wait(pause, deadline, &mut behind_since).await?;
         }
@@ -502,16 +520,8 @@ fn block_of(window: Window) -> Option<Block> {
     Block::new(Number::new(window.start())?, Number::new(window.end())?)
 }
 
-/// IDs as decimal text, in order, a piece per width.
+/// Rising IDs as decimal text, a piece per width.
 fn spell(ids: &[u64]) -> Haul {
-    let mut sorted;
-    let ids = if ids.is_sorted() {
-        ids
-    } else {
-        sorted = ids.to_vec();
-        sorted.sort_unstable();
-        &sorted
-    };
     let mut haul = Haul::default();
     let mut buffer = itoa::Buffer::new();
     let mut joined: Vec<u8> = Vec::with_capacity(ids.len() * 19);

@@ -41,8 +41,11 @@ fn settings(node: &str) -> NodeSettings {
         heartbeat: Duration::from_millis(50),
         timeout: Duration::from_millis(500),
         keyspaces_max: 100,
+        waiting_takes: 1000,
         tuning: HashMap::new(),
         wanted: vec![wanted("links", r#"{"scheme":"pool"}"#), wanted("tickets", r#"{"scheme":"sequence"}"#)],
+        if_empty: Vec::new(),
+        elsewhere: Vec::new(),
         version: "test".to_owned(),
         address: String::new(),
         lanes: 2,
@@ -86,6 +89,62 @@ async fn a_clean_stop_gives_back_and_the_next_start_goes_on_without_a_gap() {
     let node = start(ledger, dir.path(), "a");
     serving(&node).await;
     assert_eq!(numbers(&take(&node, "tickets", 2).await.unwrap()), [151, 152]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_has_no_gap_even_where_nodes_take_turns_and_no_number_is_in_two() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let mut tasks = Vec::new();
+    for node in ["a", "b", "c"] {
+        let node = start(ledger.clone(), dir.path(), node);
+        serving(&node).await;
+        for count in [1_u32, 30, 99, 500] {
+            let node = node.clone();
+            tasks.push(tokio::spawn(async move {
+                let served = node.keyspace("tickets").await.unwrap();
+                let mut runs = Vec::new();
+                for _ in 0..25 {
+                    let first = served.take_run(count, PATIENCE).await.unwrap().get();
+                    runs.push(first..first + u64::from(count));
+                }
+                assert!(runs.is_sorted_by_key(|run| run.start), "tickets rise");
+                runs
+            }));
+        }
+    }
+    let mut seen = HashSet::new();
+    for task in tasks {
+        for number in task.await.unwrap().into_iter().flatten() {
+            assert!(seen.insert(number), "{number} is in two runs");
+        }
+    }
+    assert_eq!(seen.len(), 3 * 25 * (1 + 30 + 99 + 500));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_beyond_the_places_to_wait_are_refused_at_once() {
+    let (dir, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let strike = Strike::on(Some("reserve"), When::Every(1));
+    let slow = Arc::new(Slow { inner: store, strike, delay: Duration::from_secs(600) });
+    let witness = Witness::open(&dir.path().join("witness"), &NodeName::parse("a").unwrap()).unwrap();
+    let settings = NodeSettings { waiting_takes: 3, ..settings("a") };
+    let node = Node::start(slow, Arc::new(SystemClock::new()), witness, settings).unwrap();
+    serving(&node).await;
+    let served = node.keyspace("links").await.unwrap();
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let served = served.clone();
+        waiting.spawn(async move { served.take(1, Duration::from_secs(600)).await.map(drop) });
+    }
+    for _ in 0..47 {
+        let refused = tokio::time::timeout(PATIENCE, waiting.join_next()).await.expect("at once");
+        assert_eq!(refused.unwrap().unwrap(), Err(IssueError::Overloaded));
+    }
+    let run = node.keyspace("tickets").await.unwrap().take_run(2, Duration::from_millis(20)).await;
+    assert!(
+        run.is_err_and(|error| error != IssueError::Overloaded),
+        "another keyspace has places of its own"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,6 +300,55 @@ async fn a_ledger_that_went_back_is_halted_burned_reported_and_healed() {
     for ticket in take(&node, "tickets", 600).await.unwrap() {
         assert!(seen.insert(ticket), "a ticket came twice");
     }
+}
+
+/// Two nodes on an engine that may forget: no operator is needed, and nothing comes twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lossy_ledger_that_forgot_skips_ahead_by_itself() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::lossy("l")));
+    let nodes = ["a", "b"].map(|name| start(ledger.clone(), dir.path(), name));
+    let mut seen = HashSet::new();
+    for node in &nodes {
+        serving(node).await;
+    }
+    let old = ledger.snapshot();
+    for node in &nodes {
+        seen.extend(take(node, "tickets", 500).await.unwrap());
+    }
+    ledger.rewind(old);
+    ledger.change_incarnation("memory-2");
+    for node in &nodes {
+        until(node, |state| matches!(state, NodeState::Halted { .. })).await;
+    }
+    for node in &nodes {
+        serving(node).await;
+        for ticket in take(node, "tickets", 500).await.unwrap() {
+            assert!(seen.insert(ticket), "a ticket came twice");
+        }
+    }
+}
+
+/// The control to it: who might hold what was forgotten is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lossy_ledger_waits_for_a_node_that_has_not_reported() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::lossy("l")));
+    let node = start(ledger.clone(), dir.path(), "a");
+    let silent = start(ledger.clone(), dir.path(), "b");
+    serving(&node).await;
+    serving(&silent).await;
+    drop(silent); // as a crash would: it gave nothing back, and says nothing more
+    let old = ledger.snapshot();
+    take(&node, "tickets", 500).await.unwrap();
+    ledger.rewind(old);
+    until(&node, |state| matches!(state, NodeState::Halted { .. })).await;
+    let survey = || async { ledger.survey(ops::Survey { at: node.now() }).await.unwrap().head };
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(survey().await.halted.is_some(), "it went on without asking everyone");
+    }
+    let b = (NodeName::parse("b").unwrap(), 1_000);
+    ledger.advance(ops::Advance { without: vec![b], dry_run: false, at: node.now() }).await.unwrap();
+    serving(&node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,24 @@
+//! Who may wait for keys that are not ready.
+//!
+//! Each keyspace has so many places to wait and no more. One that is starved refuses the next caller at
+//! once, instead of collecting callers until it takes the others down with it.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::error::IssueError;
+
+#[derive(Debug)]
+pub(crate) struct WaitingRoom {
+    places: Semaphore,
+}
+
+impl WaitingRoom {
+    pub(crate) fn new(places: usize) -> Self {
+        Self { places: Semaphore::new(places.min(Semaphore::MAX_PERMITS)) }
+    }
+
+    /// A place, until it is dropped.
+    pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, IssueError> {
+        self.places.try_acquire().map_err(|_| IssueError::Overloaded)
+    }
+}
