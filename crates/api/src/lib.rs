@@ -1,10 +1,11 @@
 //! Wire shapes: what requests and answers look like, and the one table of refusals.
 //!
-//! Servers, the command line and SDKs share this crate, so that they cannot drift apart. It knows no
-//! protocol library: a refusal says its HTTP status, gRPC code and RESP prefix as plain data.
+//! Servers, the command line and SDKs share this crate, so that they cannot drift apart. A refusal says
+//! its HTTP status, gRPC code and RESP prefix as plain data; [`grpc`] alone needs a protocol library.
 
 mod body;
 mod decode;
+pub mod grpc;
 mod keys;
 mod keyspace;
 mod ledger;

@@ -1,6 +1,6 @@
 //! Every refusal, spelled once for three protocols.
 
-use keymill_issuer::{CreateError, IssueError};
+use keymill_issuer::{CreateError, IssueError, LendError};
 use keymill_ledger::LedgerError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -77,6 +77,8 @@ codes! {
     DefinitionConflict = "definition_conflict", 409, AlreadyExists, "CONFLICT", "The keyspace is defined otherwise";
     RegionConflict = "region_conflict", 409, AlreadyExists, "CONFLICT", "The ledger belongs to another region";
     IdempotencyInProgress = "idempotency_in_progress", 409, AlreadyExists, "CONFLICT", "The same request is under way";
+
+    LeaseLost = "lease_lost", 409, FailedPrecondition, "CONFLICT", "The lease on the worker is lost";
 
     Exhausted = "exhausted", 410, OutOfRange, "EXHAUSTED", "The keyspace is used up";
     Retired = "retired", 410, OutOfRange, "RETIRED", "The keyspace is retired";
@@ -174,6 +176,7 @@ impl From<IssueError> for Refusal {
             }
             IssueError::OutOfStock => (Code::OutOfStock, "try again in a moment"),
             IssueError::LedgerUnavailable => (Code::LedgerUnavailable, "try again in a moment"),
+            IssueError::Overloaded => (Code::Overloaded, "try again in a moment, or ask another node"),
             IssueError::ClockBehind { .. } => (Code::ClockBehind, "try again once the clock has caught up"),
             IssueError::ClockAhead { .. } => {
                 (Code::ClockAhead, "set the node's clock right; if it is right, restart the node")
@@ -196,11 +199,14 @@ impl From<IssueError> for Refusal {
 impl From<&LedgerError> for Refusal {
     fn from(error: &LedgerError) -> Self {
         match error {
-            LedgerError::RegionConflict { .. } => Self::new(Code::RegionConflict, error.to_string()),
+            LedgerError::RegionConflict { .. } | LedgerError::RegionElsewhere { .. } => {
+                Self::new(Code::RegionConflict, error.to_string())
+            }
             LedgerError::LostKeyspace { .. } | LedgerError::RootTaken { .. } => {
                 Self::new(Code::DefinitionConflict, error.to_string())
             }
             LedgerError::TooManyKeyspaces { .. }
+            | LedgerError::TooManyHoles { .. }
             | LedgerError::AwaitingNodes { .. }
             | LedgerError::NotHalted
             | LedgerError::Unsupported { .. } => Self::new(Code::InvalidField, error.to_string()),
@@ -232,6 +238,25 @@ impl From<CreateError> for Refusal {
     }
 }
 
+impl From<LendError> for Refusal {
+    fn from(error: LendError) -> Self {
+        let detail = error.to_string();
+        match error {
+            LendError::NoWorkers { .. } => Self::new(Code::WrongScheme, detail),
+            LendError::Holder | LendError::HolderIsNode => Self::field(Code::InvalidField, "holder", detail),
+            LendError::Window(_) => Self::field(Code::InvalidField, "window_ms", detail),
+            LendError::LeaseId { .. } => Self::field(Code::InvalidField, "lease_id", detail),
+            LendError::LeaseLost { .. } => {
+                Self::new(Code::LeaseLost, format!("{detail}; lease a worker again with LeaseWorker"))
+            }
+            LendError::FarAhead { .. } => {
+                Self::new(Code::OutOfStock, format!("{detail}; renew once less of them is left"))
+            }
+            LendError::Issue(error) => error.into(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,7 +268,7 @@ mod tests {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
             assert!(seen.insert(code.as_str()));
         }
-        assert_eq!(seen.len(), 39);
+        assert_eq!(seen.len(), 40);
     }
 
     #[test]

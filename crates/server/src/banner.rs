@@ -4,20 +4,27 @@ use std::{io::Write, net::SocketAddr, sync::Arc};
 
 use keymill_issuer::Node;
 
-use crate::config::Config;
+use crate::{
+    config::{Config, LedgerUrl},
+    serve::Listening,
+};
 
 /// Keyspaces listed by name; more are only counted.
 const SHOWN_MAX: usize = 8;
 
-pub(crate) fn print(node: &Arc<Node>, config: &Config, address: SocketAddr) {
+pub(crate) fn print(node: &Arc<Node>, config: &Config, listening: &Listening) {
+    let address = listening.http;
     let mut known: Vec<_> = node.all_known().into_iter().filter(|served| !served.is_retired()).collect();
     known.sort_by(|a, b| a.name.cmp(&b.name));
     let ledger = node.ledger();
     let mut lines = vec![
         format!("Keymill {} serves as node {}", crate::VERSION, node.name()),
         format!("  HTTP       http://{address}   (API: http://{address}/docs)"),
-        format!("  ledger     {} in {} ({})", ledger.store(), config.data_dir.display(), ledger.grade()),
+        format!("  ledger     {} {} ({})", ledger.store(), place(config), ledger.grade()),
     ];
+    if let Some(resp) = listening.resp {
+        lines.insert(2, format!("  Redis      redis://{resp}   (LPOP, SPOP, INCR)"));
+    }
     for served in known.iter().take(SHOWN_MAX) {
         lines.push(format!("  keyspace   {:<10} {}", served.name.as_str(), describe(&served.definition)));
     }
@@ -32,6 +39,14 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, address: SocketAddr) {
     }
     // Whoever started us may have stopped reading; that is no reason to die.
     let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
+}
+
+/// Where the ledger is, for people.
+fn place(config: &Config) -> String {
+    match config.ledger_url() {
+        Ok(LedgerUrl::Shared(url)) => format!("at {url}"),
+        _ => format!("in {}", config.data_dir.display()),
+    }
 }
 
 /// It answers, but serves no keys.

@@ -10,6 +10,8 @@ use anyhow::Context;
 use keymill_ledger::{FileLock, NODE_NAME_MAX, NodeName};
 use serde::{Deserialize, Serialize};
 
+use crate::serve::Listening;
+
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -22,8 +24,10 @@ pub(crate) struct DataDir {
 pub struct ServerFile {
     pub pid: u32,
     pub node: String,
-    /// The real address; the configured port may have been 0.
+    /// The real addresses; a configured port may have been 0.
     pub http: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resp: Option<String>,
 }
 
 impl DataDir {
@@ -50,8 +54,13 @@ impl DataDir {
         self.path.join("witness")
     }
 
-    pub(crate) fn announce(&self, http: &str) -> anyhow::Result<()> {
-        let file = ServerFile { pid: std::process::id(), node: self.node.to_string(), http: http.to_owned() };
+    pub(crate) fn announce(&self, listening: &Listening) -> anyhow::Result<()> {
+        let file = ServerFile {
+            pid: std::process::id(),
+            node: self.node.to_string(),
+            http: listening.http.to_string(),
+            resp: listening.resp.map(|resp| resp.to_string()),
+        };
         let path = self.path.join("server.json");
         let json = serde_json::to_string_pretty(&file).expect("plain data");
         write_whole(&path, &json).with_context(|| format!("{} cannot be written", path.display()))

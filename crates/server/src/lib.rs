@@ -1,14 +1,21 @@
-//! The Keymill server: configuration, the HTTP front end, and the life of the process.
+//! The Keymill server: configuration, the front ends, and the life of the process.
 
 mod banner;
 pub mod config;
 mod data_dir;
+mod descriptors;
+mod grpc;
 mod http;
+pub mod ledgers;
+mod level;
+mod peers;
+mod resp;
 mod serve;
 mod telemetry;
 
 pub use data_dir::ServerFile;
 pub use http::openapi;
+pub use resp::frame;
 pub use serve::serve;
 pub use telemetry::start_logging;
 

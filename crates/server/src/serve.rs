@@ -1,6 +1,6 @@
 //! From a configuration to a running server, and back to nothing held.
 
-use std::{sync::Arc, time::Instant};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use anyhow::{Context, bail};
 use keymill_id::{KeyspaceName, Stated};
@@ -9,7 +9,7 @@ use keymill_issuer::{
     clock::{Clock, SystemClock},
     witness::Witness,
 };
-use keymill_ledger::{Ledger, LedgerId, SqliteStore, ops};
+use keymill_ledger::{Ledger, SqliteStore};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
@@ -19,30 +19,44 @@ use crate::{
     banner,
     config::{Config, LedgerUrl},
     data_dir::DataDir,
+    descriptors,
     http::{App, State, listen},
+    ledgers, peers,
+    resp::{self, Front, listen::Threads},
 };
+
+/// The real addresses; a configured port may have been 0.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub http: SocketAddr,
+    pub resp: Option<SocketAddr>,
+}
 
 /// Runs the server until it is told to stop. `has_file` says whether a config file was read: without
 /// one, an empty ledger gets keyspaces to try.
 pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
+    descriptors::raise_limit();
     let data_dir = DataDir::open(&config.data_dir, &config.node)?;
     let listener = listen::bind(config.http()?, "listen.http", "--http")?;
     let address = listener.local_addr()?;
+    let resp = config.resp()?.map(|at| listen::bind(at, "listen.resp", "--resp")).transpose()?;
+    let listening = Listening {
+        http: address,
+        resp: resp.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?,
+    };
     let clock = Arc::new(SystemClock::new());
     let ledger = open_ledger(&config, &data_dir, &*clock).await?;
-    let mut wanted: Vec<Wanted> = config.keyspace_specs()?.into_iter().map(wanted).collect();
-    let first = is_empty(&*ledger, &*clock).await;
-    if first && !has_file {
-        wanted.extend(to_try());
-    }
     let settings = NodeSettings {
         name: data_dir.node.clone(),
         region: config.ledger.region,
         heartbeat: config.ledger.heartbeat.duration(),
         timeout: config.ledger.timeout.duration(),
         keyspaces_max: config.limits.keyspaces,
+        waiting_takes: config.limits.waiting_takes,
         tuning: config.tuning()?,
-        wanted,
+        wanted: config.keyspace_specs()?.into_iter().map(wanted).collect(),
+        if_empty: if has_file { Vec::new() } else { to_try().collect() },
+        elsewhere: peers::ask(&config.ledger.peers).await,
         version: crate::VERSION.to_owned(),
         address: format!("http://{address}"),
         lanes: std::thread::available_parallelism().map_or(1, usize::from),
@@ -51,17 +65,27 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
-    data_dir.announce(&address.to_string())?;
+    data_dir.announce(&listening)?;
 
     let (stop, stopping) = watch::channel(false);
     let state = Arc::new(State::new(node.clone(), config.clone()));
-    let http = tokio::spawn(listen::serve(listener, App::new(state), config.limits.clone(), stopping));
+    let http =
+        tokio::spawn(listen::serve(listener, App::new(state), config.limits.clone(), stopping.clone()));
+    let resp = resp.zip(listening.resp).map(|(listener, at)| {
+        let front = Front::new(node.clone(), config.limits.clone(), at);
+        let threads = Threads::start(&front, &stopping)?;
+        anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping)))
+    });
+    let resp = resp.transpose()?;
 
-    let ended = run(&node, &config, address, stops).await;
+    let ended = run(&node, &config, &listening, stops).await;
     let begun = Instant::now();
     let _ = stop.send(true);
     node.drain();
     let _ = http.await;
+    if let Some(resp) = resp {
+        let _ = resp.await;
+    }
     let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
     let stopped = node.stop(left).await;
     data_dir.withdraw();
@@ -81,7 +105,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
 async fn run(
     node: &Arc<Node>,
     config: &Config,
-    address: std::net::SocketAddr,
+    listening: &Listening,
     [mut terminate, mut interrupt]: [Signal; 2],
 ) -> anyhow::Result<()> {
     let mut state = node.state();
@@ -91,11 +115,11 @@ async fn run(
         match now {
             NodeState::Serving if !greeted => {
                 greeted = true;
-                banner::print(node, config, address);
+                banner::print(node, config, listening);
             }
             NodeState::Halted { reason } if !warned => {
                 warned = true;
-                banner::print_halted(node, address, &reason);
+                banner::print_halted(node, listening.http, &reason);
             }
             NodeState::Dead { reason } => bail!(reason),
             _ => {}
@@ -113,10 +137,13 @@ async fn open_ledger(
     data_dir: &DataDir,
     clock: &dyn Clock,
 ) -> anyhow::Result<Arc<dyn Ledger>> {
-    let LedgerUrl::Sqlite(path) = config.ledger_url()?;
-    let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|error| anyhow::anyhow!("no randomness to be had: {error}"))?;
-    let id = LedgerId(id.iter().map(|byte| format!("{byte:02x}")).collect());
+    let id = ledgers::new_id().context("no randomness to be had")?;
+    let path = match config.ledger_url()? {
+        LedgerUrl::Sqlite(path) => path,
+        LedgerUrl::Shared(url) => {
+            return Ok(ledgers::open(&url, ledgers::options(&config.ledger, id, clock.wall()))?);
+        }
+    };
     let (holder, at) = (format!("node {}", data_dir.node), clock.wall());
     let shown = path.display().to_string();
     let opened =
@@ -126,12 +153,6 @@ async fn open_ledger(
         tracing::info!(ledger = shown, "made a new ledger at {shown}");
     }
     Ok(ledger)
-}
-
-/// No keyspace was ever created here. A ledger that cannot say is not empty.
-async fn is_empty(ledger: &dyn Ledger, clock: &dyn Clock) -> bool {
-    let survey = ledger.survey(ops::Survey { at: clock.wall() }).await;
-    survey.is_ok_and(|survey| survey.head.keyspaces == 0)
 }
 
 fn wanted(spec: keymill_api::KeyspaceSpec) -> Wanted {

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keymill_ledger::masked;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -201,6 +202,10 @@ fn flatten(table: &Table, prefix: &str, flat: &mut Vec<(String, String)>) {
         let name = format!("{prefix}{key}");
         match value {
             Value::Table(inner) => flatten(inner, &format!("{name}."), flat),
+            // A URL may hold a password.
+            Value::String(text) if text.contains("://") => {
+                flat.push((name, Value::String(masked(text)).to_string()));
+            }
             other => flat.push((name, other.to_string())),
         }
     }

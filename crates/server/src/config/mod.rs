@@ -2,7 +2,7 @@
 //!
 //! `config/keymill.toml` shows every key at its default with the trade-off; a test keeps the two equal.
 
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf};
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use keymill_api::KeyspaceSpec;
 use keymill_id::{Definition, KeyspaceName, Secret};
@@ -11,6 +11,8 @@ use keymill_issuer::{
     tuning::Tuning,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::ledgers::{self, StoreUrl};
 
 mod layers;
 
@@ -39,11 +41,25 @@ pub struct Listen {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LedgerConfig {
-    pub url: String,
+    pub url: StoreUrl,
+    pub lossy: Lossy,
+    pub migrate: bool,
+    pub tls_ca: String,
+    pub tls_cert: String,
+    pub tls_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<u16>,
+    pub peers: Vec<String>,
     pub heartbeat: Span,
     pub timeout: Span,
+}
+
+/// What to do with an engine that may forget a write it acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lossy {
+    Refused,
+    Accepted,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,6 +87,11 @@ pub struct Limits {
     pub request_timeout: Span,
     pub drain_timeout: Span,
     pub connections: usize,
+    pub resp_connections: usize,
+    pub resp_idle_timeout: Span,
+    pub keepalive: Span,
+    pub waiting_takes: usize,
+    pub admin_requests: usize,
     pub keyspaces: u64,
 }
 
@@ -81,8 +102,14 @@ impl Default for Config {
             data_dir: "./keymill-data".into(),
             listen: Listen { http: "127.0.0.1:7070".to_owned(), resp: "127.0.0.1:7071".to_owned() },
             ledger: LedgerConfig {
-                url: String::new(),
+                url: StoreUrl::default(),
+                lossy: Lossy::Refused,
+                migrate: true,
+                tls_ca: String::new(),
+                tls_cert: String::new(),
+                tls_key: String::new(),
                 region: None,
+                peers: Vec::new(),
                 heartbeat: Span(2_000),
                 timeout: Span(2_000),
             },
@@ -95,6 +122,11 @@ impl Default for Config {
                 request_timeout: Span(10_000),
                 drain_timeout: Span(10_000),
                 connections: 20_000,
+                resp_connections: 20_000,
+                resp_idle_timeout: Span(0),
+                keepalive: Span(60_000),
+                waiting_takes: 1_000,
+                admin_requests: 256,
                 keyspaces: 10_000,
             },
             keyspaces: toml::Table::new(),
@@ -106,6 +138,8 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerUrl {
     Sqlite(PathBuf),
+    /// An engine that nodes share.
+    Shared(StoreUrl),
 }
 
 impl Config {
@@ -138,16 +172,41 @@ impl Config {
             let problem = format!("is `{}`; choose {}", level.escape_debug(), words.join(", "));
             return wrong("log.level", problem);
         }
-        if self.limits.connections == 0 {
-            return wrong("limits.connections", "must be at least 1".to_owned());
+        for (setting, places) in [
+            ("limits.connections", self.limits.connections),
+            ("limits.resp_connections", self.limits.resp_connections),
+            ("limits.waiting_takes", self.limits.waiting_takes),
+            ("limits.admin_requests", self.limits.admin_requests),
+        ] {
+            if places == 0 {
+                return wrong(setting, "must be at least 1".to_owned());
+            }
         }
+        if self.limits.keepalive.duration() < Duration::from_secs(1) {
+            return wrong("limits.keepalive", "must be at least 1s".to_owned());
+        }
+        self.check_peers()?;
         self.http()?;
+        self.resp()?;
         self.ledger_url()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
             if let Err(error) = Definition::resolve(&stated, Secret::from_bytes([0; Secret::LENGTH])) {
                 return wrong(&format!("keyspaces.{name}:"), error.to_string());
             }
+        }
+        Ok(())
+    }
+
+    /// Peers tell their region, which says nothing to a node without one.
+    fn check_peers(&self) -> Result<(), ConfigError> {
+        let wrong =
+            |problem: String| Err(ConfigError::Contradiction { setting: "ledger.peers".to_owned(), problem });
+        if let Some(peer) = self.ledger.peers.iter().find(|peer| !peer.starts_with("http://")) {
+            return wrong(format!("has `{}`, which is not http://HOST:PORT", peer.escape_debug()));
+        }
+        if !self.ledger.peers.is_empty() && self.ledger.region.is_none() {
+            return wrong("needs `ledger.region`, which is compared with theirs".to_owned());
         }
         Ok(())
     }
@@ -159,24 +218,39 @@ impl Config {
         })
     }
 
+    /// Where the Redis protocol is spoken; `None` if nowhere.
+    pub fn resp(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        if self.listen.resp == "off" {
+            return Ok(None);
+        }
+        self.listen.resp.parse().map(Some).map_err(|_| ConfigError::Contradiction {
+            setting: "listen.resp".to_owned(),
+            problem: format!(
+                "is `{}`, which is neither ADDRESS:PORT, such as 127.0.0.1:7071, nor \"off\"",
+                self.listen.resp
+            ),
+        })
+    }
+
     pub fn ledger_url(&self) -> Result<LedgerUrl, ConfigError> {
         let wrong =
             |problem: String| ConfigError::Contradiction { setting: "ledger.url".to_owned(), problem };
-        if self.ledger.url.is_empty() {
+        let url = self.ledger.url.reveal();
+        if url.is_empty() {
             return Ok(LedgerUrl::Sqlite(self.data_dir.join("keymill.db")));
         }
-        match self.ledger.url.split_once(':') {
+        match url.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(LedgerUrl::Sqlite(path.into())),
             Some(("memory", _)) => {
                 Err(wrong("is `memory:`, which forgets at every restart and would repeat keys".to_owned()))
             }
-            Some((
-                scheme @ ("postgres" | "postgresql" | "mysql" | "redis" | "rediss" | "etcd" | "zookeeper"),
-                _,
-            )) => {
-                Err(wrong(format!("names {scheme}, which is not part of this version yet; use sqlite:PATH")))
+            Some((scheme, place)) if ledgers::SHARED.contains(&scheme) && place.starts_with("//") => {
+                Ok(LedgerUrl::Shared(self.ledger.url.clone()))
             }
-            _ => Err(wrong("is not a ledger URL; use sqlite:PATH".to_owned())),
+            _ => Err(wrong(format!(
+                "is not a ledger URL; use sqlite:PATH, or SCHEME://… with one of {}",
+                ledgers::SHARED.join(", ")
+            ))),
         }
     }
 
@@ -252,11 +326,19 @@ mod tests {
     #[test]
     fn a_ledger_that_forgets_is_refused() {
         let mut config = Config::default();
-        config.ledger.url = "memory:".to_owned();
+        config.ledger.url = StoreUrl::new("memory:");
         assert!(config.check().unwrap_err().to_string().contains("repeat keys"));
-        config.ledger.url = "postgres://localhost/db".to_owned();
-        assert!(config.check().is_err());
-        config.ledger.url = "sqlite:/tmp/x.db".to_owned();
+        config.ledger.url = StoreUrl::new("keymill.db");
+        assert!(config.check().unwrap_err().to_string().contains("postgres"));
+        config.ledger.url = StoreUrl::new("sqlite:/tmp/x.db");
         assert_eq!(config.ledger_url().unwrap(), LedgerUrl::Sqlite("/tmp/x.db".into()));
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let mut config = Config::default();
+        config.ledger.url = StoreUrl::new("postgres://app:s3cret@db/keys");
+        config.check().unwrap();
+        assert!(!format!("{config:?} {:?}", config.ledger_url().unwrap()).contains("s3cret"));
     }
 }

@@ -22,12 +22,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// What the server sends: bytes it has, bytes that come, or what the router made.
+/// What the server sends: bytes it has, bytes that come, or what the router or gRPC made.
 #[derive(Debug)]
 pub(crate) enum Body {
     Whole(Option<Bytes>),
     Stream(mpsc::Receiver<Result<Bytes, CutOff>>),
     Routed(axum::body::Body),
+    Grpc(tonic::body::Body),
 }
 
 /// A streamed answer that could not be finished: the connection ends without the last chunk.
@@ -55,6 +56,7 @@ impl HttpBody for Body {
                 .poll_recv(context)
                 .map(|chunk| chunk.map(|chunk| chunk.map(Frame::data).map_err(Into::into))),
             Self::Routed(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
         }
     }
 
@@ -63,6 +65,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Stream(_) => false,
             Self::Routed(body) => body.is_end_stream(),
+            Self::Grpc(body) => body.is_end_stream(),
         }
     }
 
@@ -71,6 +74,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Stream(_) => SizeHint::default(),
             Self::Routed(body) => body.size_hint(),
+            Self::Grpc(body) => body.size_hint(),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::{
     body,
     path::Path,
 };
+use crate::level::level;
 
 /// A node that was not heard from for this long no longer counts towards a rate.
 const RATE_COUNTS_FOR_MS: u64 = 10_000;
@@ -207,15 +208,7 @@ fn view(
         .map(|report| report.rate)
         .sum();
     let rate = elsewhere + glance.map_or(0.0, |glance| glance.rate);
-    let level = match &definition {
-        Definition::Snowflake(snowflake) => {
-            // What is left is time: every tick to come, of every worker.
-            let layout = snowflake.layout();
-            let ticks = layout.ticks() - layout.tick_of_clock(now.0);
-            Some(ticks.saturating_mul(layout.per_tick() * u64::from(layout.workers())))
-        }
-        _ => size.map(|size| size.saturating_sub(track.cursor.get()).saturating_add(stock)),
-    };
+    let level = level(&definition, size, stock, track, now);
     let runway = match (&definition, level) {
         (Definition::Snowflake(snowflake), _) => {
             Some(snowflake.layout().ends_at_ms().saturating_sub(now.0) as f64 / 1000.0)

@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use hyper::server::conn::{http1, http2};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use keymill_api::{Code, Refusal};
 use tokio::{
@@ -17,13 +18,32 @@ use tokio::{
 use super::App;
 use crate::config::Limits;
 
+/// Probes without an answer after which the kernel gives a connection up, and how far apart they are.
+const KEEPALIVE_PROBES: u32 = 3;
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// Connections the kernel may hold for us while we are busy.
 const BACKLOG: i32 = 1024;
 /// The largest head of a request; beyond it the answer is 431.
 const HEAD_BYTES: usize = 64 << 10;
 /// Requests under way on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 256;
+/// Requests of one HTTP/2 connection that were taken back before we had looked at them, and errors that
+/// it made us answer: one more and the connection ends, because that is how floods look.
+const RESETS_MAX: usize = 64;
+/// The most that waits for a slow reader, for each request of an HTTP/2 connection.
+const SEND_AHEAD_BYTES: usize = 64 << 10;
+/// What one HTTP/2 request may send before we have read it, and one connection: bodies are small.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// The largest head of an HTTP/2 request, unpacked.
+const HTTP2_HEAD_BYTES: u32 = 16 << 10;
 const HTTP2_PING_EVERY: Duration = Duration::from_secs(30);
+/// An HTTP/2 peer that does not answer a ping for so long is gone.
+const HTTP2_PING_PATIENCE: Duration = Duration::from_secs(20);
+/// What every HTTP/2 connection begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How often to look at a preface that comes in pieces.
+const PREFACE_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long to wait when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -43,6 +63,17 @@ pub(crate) fn bind(address: SocketAddr, setting: &str, flag: &str) -> anyhow::Re
     })
 }
 
+/// Without these two a connection works as well, only later or longer.
+pub(crate) fn prepare(stream: &TcpStream, keepalive: Duration) {
+    // Small answers must not wait for a full packet.
+    let _ = stream.set_nodelay(true);
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(keepalive)
+        .with_interval(KEEPALIVE_EVERY.min(keepalive))
+        .with_retries(KEEPALIVE_PROBES);
+    let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
 /// Serves until `stopping` turns true, then waits for what is under way, `limits.drain_timeout` at most.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -50,7 +81,7 @@ pub(crate) async fn serve(
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let server = Arc::new(server(&limits));
+    let server = Arc::new(Server::new(app, &limits));
     let graceful = GracefulShutdown::new();
     let seats = Arc::new(Semaphore::new(limits.connections));
     loop {
@@ -69,14 +100,15 @@ pub(crate) async fn serve(
             tokio::spawn(turn_away(stream));
             continue;
         };
-        // Small answers must not wait for a full packet.
-        let _ = stream.set_nodelay(true);
-        let connection = server.serve_connection(TokioIo::new(stream), app.clone()).into_owned();
-        let connection = graceful.watch(connection);
+        prepare(&stream, limits.keepalive.duration());
+        let (server, watcher, mut stopping) = (server.clone(), graceful.watcher(), stopping.clone());
         tokio::spawn(async move {
-            // A caller that breaks off is not our error.
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early: {error}");
+            let opened = tokio::select! {
+                opened = tokio::time::timeout(server.open_within, opening(&stream)) => opened.ok().flatten(),
+                () = told(&mut stopping) => None,
+            };
+            if let Some(protocol) = opened {
+                server.converse(stream, protocol, watcher).await;
             }
             drop(seat);
         });
@@ -85,26 +117,78 @@ pub(crate) async fn serve(
     let _ = tokio::time::timeout(limits.drain_timeout.duration(), graceful.shutdown()).await;
 }
 
-async fn told(stopping: &mut watch::Receiver<bool>) {
+/// Until the server is to stop.
+pub(crate) async fn told(stopping: &mut watch::Receiver<bool>) {
     // A sender that is gone says the same.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-fn server(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut server = auto::Builder::new(TokioExecutor::new());
-    server
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.request_timeout.duration())
-        .max_buf_size(HEAD_BYTES);
-    // Not `pipeline_flush`: with it hyper keeps its 400 and 431 to itself while the bytes it complains
-    // about are unread, and the caller sees nothing but a closed connection.
-    server
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .keep_alive_interval(HTTP2_PING_EVERY);
-    server
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Which protocol a connection speaks, by its first bytes; `None` if it was closed before it said.
+async fn opening(stream: &TcpStream) -> Option<Protocol> {
+    let mut seen = [0; PREFACE.len()];
+    loop {
+        let count = stream.peek(&mut seen).await.ok().filter(|count| *count > 0)?;
+        if !PREFACE.starts_with(&seen[..count]) {
+            return Some(Protocol::Http1);
+        }
+        if count == PREFACE.len() {
+            return Some(Protocol::Http2);
+        }
+        // What is there stays there, so the socket would call itself readable for ever.
+        tokio::time::sleep(PREFACE_LOOK_EVERY).await;
+    }
+}
+
+#[derive(Debug)]
+struct Server {
+    app: App,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    /// How long a connection may say nothing at first.
+    open_within: Duration,
+}
+
+impl Server {
+    fn new(app: App, limits: &Limits) -> Self {
+        let mut http1 = http1::Builder::new();
+        // Not `pipeline_flush`: with it hyper keeps its 400 and 431 to itself while the bytes it complains
+        // about are unread, and the caller sees nothing but a closed connection.
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.request_timeout.duration())
+            .max_buf_size(HEAD_BYTES);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_pending_accept_reset_streams(RESETS_MAX)
+            .max_local_error_reset_streams(RESETS_MAX)
+            .max_send_buf_size(SEND_AHEAD_BYTES)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(HTTP2_HEAD_BYTES)
+            .keep_alive_interval(HTTP2_PING_EVERY)
+            .keep_alive_timeout(HTTP2_PING_PATIENCE);
+        Self { app, http1, http2, open_within: limits.request_timeout.duration() }
+    }
+
+    async fn converse(&self, stream: TcpStream, protocol: Protocol, watcher: Watcher) {
+        let (io, app) = (TokioIo::new(stream), self.app.clone());
+        let ended = match protocol {
+            Protocol::Http1 => watcher.watch(self.http1.serve_connection(io, app)).await,
+            Protocol::Http2 => watcher.watch(self.http2.serve_connection(io, app)).await,
+        };
+        // A caller that breaks off is not our error.
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early: {error}");
+        }
+    }
 }
 
 /// One connection too many: told so at once, in the one protocol everyone understands.

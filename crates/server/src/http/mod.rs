@@ -1,7 +1,7 @@
 //! The HTTP front end: parses, asks, answers. It knows no store.
 //!
-//! Taking keys is recognised before the router is asked, because it is nearly all of the traffic;
-//! everything else goes through the router.
+//! Taking keys is recognised before the router is asked, because it is nearly all of the traffic; gRPC, which
+//! shares the port, has its own way; everything else goes through the router.
 
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
@@ -14,9 +14,13 @@ use axum::{
 use hyper::{Method, Response, body::Incoming};
 use keymill_api::{Code, Refusal};
 use keymill_issuer::Node;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::ServiceExt;
 
-use crate::config::Config;
+use crate::{
+    config::Config,
+    grpc::{self, Grpc},
+};
 
 mod answer;
 mod body;
@@ -28,7 +32,7 @@ pub(crate) mod listen;
 mod metrics;
 pub mod openapi;
 mod path;
-mod status;
+pub(crate) mod status;
 mod take;
 
 use answer::{Body, Refused};
@@ -40,11 +44,27 @@ pub(crate) struct State {
     pub node: Arc<Node>,
     pub config: Config,
     pub counters: metrics::Counters,
+    /// Places for requests that wait for the ledger: a stuck one must not collect them without bound.
+    desk: Semaphore,
 }
 
 impl State {
     pub(crate) fn new(node: Arc<Node>, config: Config) -> Self {
-        Self { node, config, counters: metrics::Counters::default() }
+        let desk = Semaphore::new(config.limits.admin_requests.min(Semaphore::MAX_PERMITS));
+        Self { node, config, counters: metrics::Counters::default(), desk }
+    }
+
+    /// A place for a request that may wait for the ledger; the others need none.
+    fn enter(&self, path: &str) -> Result<Option<SemaphorePermit<'_>>, Refusal> {
+        if !path.starts_with("/v1/") {
+            return Ok(None);
+        }
+        let full = |_| {
+            let detail =
+                "limits.admin_requests are under way; taking keys is not affected, try again in a moment";
+            Refusal::new(Code::Overloaded, detail)
+        };
+        self.desk.try_acquire().map(Some).map_err(full)
     }
 }
 
@@ -52,12 +72,20 @@ impl State {
 #[derive(Debug, Clone)]
 pub(crate) struct App {
     state: Arc<State>,
+    ways: Arc<Ways>,
+}
+
+/// Where requests go that take no keys over HTTP.
+#[derive(Debug)]
+struct Ways {
     router: Router,
+    grpc: Grpc,
 }
 
 impl App {
     pub(crate) fn new(state: Arc<State>) -> Self {
-        Self { router: router(state.clone()), state }
+        let ways = Ways { router: router(state.clone()), grpc: Grpc::new(state.clone()) };
+        Self { state, ways: Arc::new(ways) }
     }
 }
 
@@ -84,11 +112,17 @@ impl hyper::service::Service<hyper::Request<Incoming>> for App {
                         Err(refusal) => answer::refusal(&refusal),
                     }
                 }
-                _ => {
-                    let request = request.map(axum::body::Body::new);
-                    let Ok(response) = app.router.oneshot(request).await;
-                    response.map(Body::Routed)
+                _ if grpc::is_grpc(&request) => {
+                    return Ok(app.ways.grpc.call(request).await.map(Body::Grpc));
                 }
+                _ => match app.state.enter(request.uri().path()) {
+                    Err(refusal) => answer::refusal(&refusal),
+                    Ok(_place) => {
+                        let request = request.map(axum::body::Body::new);
+                        let Ok(response) = app.ways.router.clone().oneshot(request).await;
+                        response.map(Body::Routed)
+                    }
+                },
             };
             app.state.counters.answered(response.status());
             Ok(response)

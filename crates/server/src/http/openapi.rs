@@ -1,7 +1,10 @@
 //! The API as a document: made from the handlers, served at `/openapi.json`, kept in the repository.
 
 use axum::response::{IntoResponse, Response};
-use utoipa::OpenApi;
+use utoipa::{
+    Modify, OpenApi,
+    openapi::{ContentBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, path::Operation},
+};
 
 use super::{decode, keyspaces, ledger, status};
 
@@ -23,9 +26,41 @@ use super::{decode, keyspaces, ledger, status};
         ledger::claims, status::healthz, status::readyz
     ),
     components(schemas(keymill_api::Problem, keymill_api::FieldError)),
+    modifiers(&Refusals),
     tags((name = "keys"), (name = "keyspaces"), (name = "decode"), (name = "ledger"), (name = "status"))
 )]
 struct Document;
+
+const PROBLEM: &str = "application/problem+json";
+
+/// Any call may be refused, and every refusal is a problem: said here, once for all.
+struct Refusals;
+
+impl Modify for Refusals {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let problem = Ref::from_schema_name("Problem");
+        let refused = ResponseBuilder::new()
+            .description("Refused: `code` says why, `detail` what to do next")
+            .content(PROBLEM, ContentBuilder::new().schema(Some(problem.clone())).build())
+            .build();
+        for operation in document.paths.paths.values_mut().flat_map(operations) {
+            for response in operation.responses.responses.values_mut() {
+                let RefOr::T(response) = response else { continue };
+                let is_problem = |schema: &RefOr<Schema>| *schema == RefOr::Ref(problem.clone());
+                for (kind, content) in std::mem::take(&mut response.content) {
+                    let problem = matches!(&content, RefOr::T(content) if content.schema.as_ref().is_some_and(is_problem));
+                    response.content.insert(if problem { PROBLEM.to_owned() } else { kind }, content);
+                }
+            }
+            operation.responses.responses.insert("default".to_owned(), refused.clone().into());
+        }
+    }
+}
+
+fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let PathItem { get, put, post, patch, delete, .. } = path;
+    [get, put, post, patch, delete].into_iter().flatten()
+}
 
 /// The document, as text that ends in a newline.
 pub fn text() -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State as With, http::StatusCode};
 use keymill_api::{Code, Health, HealthLedger, Readiness, Reason};
-use keymill_issuer::NodeState;
+use keymill_issuer::{Node, NodeState};
 
 use super::{State, answer::Json};
 
@@ -36,10 +36,17 @@ pub(crate) async fn healthz(With(state): With<Arc<State>>) -> Json<Health> {
 #[utoipa::path(get, path = "/readyz", tag = "status", summary = "The node serves keys",
     responses((status = 200, body = Readiness), (status = 503, body = Readiness)))]
 pub(crate) async fn readyz(With(state): With<Arc<State>>) -> Json<Readiness> {
+    let reason = unready(&state.node);
+    let status = if reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Json(status, Readiness { ready: reason.is_none(), reasons: reason.into_iter().collect() })
+}
+
+/// Why the node does not serve keys, if it does not.
+pub(crate) fn unready(node: &Node) -> Option<Reason> {
     let reason = |code, detail: String| Some(Reason { code, detail });
-    let reason = match state.node.state().borrow().clone() {
+    match node.state().borrow().clone() {
         // A clock that may not go on is a reason to send callers elsewhere.
-        NodeState::Serving => state.node.all_known().iter().find_map(|served| {
+        NodeState::Serving => node.all_known().iter().find_map(|served| {
             let by = served.unfit()?;
             let detail = format!("the clock is {by} ms behind IDs of `{}`", served.name);
             reason(Code::ClockBehind, detail)
@@ -52,7 +59,5 @@ pub(crate) async fn readyz(With(state): With<Arc<State>>) -> Json<Readiness> {
         ),
         NodeState::Draining => reason(Code::Draining, "the node is stopping".to_owned()),
         NodeState::Dead { reason: why } => reason(Code::Draining, why),
-    };
-    let status = if reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Json(status, Readiness { ready: reason.is_none(), reasons: reason.into_iter().collect() })
+    }
 }

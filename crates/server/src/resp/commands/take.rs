@@ -1,0 +1,102 @@
+//! `LPOP`, `RPOP` and `SPOP`: taking keys. This is the path that has to be short.
+//!
+//! A keyspace is used up or it is not: no answer is ever nil, so that no application falls back to drawing
+//! keys of its own.
+
+use std::sync::Arc;
+
+use keymill_api::Refusal;
+use keymill_issuer::{Served, haul::Haul};
+
+use super::{
+    super::{Front, reply::Reply},
+    Answer, Call, NOT_AN_INTEGER, Outcome, find, integer, owned_name, too_many,
+};
+
+pub(crate) fn pop(call: &mut Call<'_>) -> Outcome {
+    match call.arguments.get(2) {
+        None => one(call),
+        Some(count) => many(call, count, false),
+    }
+}
+
+pub(crate) fn spop(call: &mut Call<'_>) -> Outcome {
+    match call.arguments.get(2) {
+        None => one(call),
+        Some(count) => many(call, count, true),
+    }
+}
+
+#[inline]
+fn one(call: &mut Call<'_>) -> Outcome {
+    let name = call.argument(1);
+    let protocol = call.session.protocol;
+    if let Some(used) = call.session.keyspace(&call.front.node, name) {
+        let mut reply = Reply { out: call.out, protocol };
+        if used.served.with_one(|key| reply.bulk(key)).is_some() {
+            return Outcome::Answered;
+        }
+        // The lane's chunk may be used up while the next one lies behind it.
+        if let Ok(haul) = used.served.take_ready(1) {
+            Answer::Key(haul).write(&mut reply);
+            return Outcome::Answered;
+        }
+    }
+    call.session.forget();
+    let (front, name) = (call.front.clone(), owned_name(name));
+    Outcome::Later(Box::pin(async move {
+        let used = find(&front, &name).await?;
+        Ok(Answer::Key(used.served.take(1, front.patience()).await?))
+    }))
+}
+
+/// Up to so many, as in Redis; fewer only at the end of the keyspace.
+fn many(call: &mut Call<'_>, count: &[u8], unordered: bool) -> Outcome {
+    let most = call.front.limits.count_max;
+    let count = match integer(count) {
+        None => return call.error(NOT_AN_INTEGER),
+        Some(..0) => return call.error("value is out of range, must be positive"),
+        Some(count) => match u32::try_from(count).ok().filter(|count| *count <= most) {
+            None => return call.refuse(&too_many(count, 0, most)),
+            Some(count) => count,
+        },
+    };
+    let name = call.argument(1);
+    if count > 0
+        && let Some(used) = call.session.keyspace(&call.front.node, name)
+    {
+        match used.served.take_ready(count) {
+            Ok(haul) => {
+                Answer::Keys { haul, unordered }.write(&mut call.reply());
+                return Outcome::Answered;
+            }
+            Err(haul) if haul.count() > 0 => {
+                let (front, served) = (call.front.clone(), used.served.clone());
+                call.session.forget();
+                return Outcome::Later(Box::pin(complete(front, served, haul, count, unordered)));
+            }
+            Err(_) => {}
+        }
+    }
+    call.session.forget();
+    let (front, name) = (call.front.clone(), owned_name(name));
+    Outcome::Later(Box::pin(async move {
+        let served = find(&front, &name).await?.served;
+        let haul = Haul::default();
+        if count == 0 {
+            return Ok(Answer::Keys { haul, unordered });
+        }
+        complete(front, served, haul, count, unordered).await
+    }))
+}
+
+async fn complete(
+    front: Arc<Front>,
+    served: Arc<Served>,
+    haul: Haul,
+    count: u32,
+    unordered: bool,
+) -> Result<Answer, Refusal> {
+    let haul = served.complete(haul, count, front.patience()).await?;
+    Ok(Answer::Keys { haul, unordered })
+}

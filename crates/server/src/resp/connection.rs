@@ -1,0 +1,272 @@
+//! One connection: read what is there, answer all of it, send the answers at once, and again.
+//!
+//! Its memory is bounded: it reads nothing while answers wait to be sent, so a caller who does not read
+//! stops being heard, and a caller who sends half a command has a frame's worth of room and a deadline.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use keymill_api::{Code, Refusal};
+use keymill_issuer::IssueError;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::watch,
+    time,
+};
+
+use super::{
+    Front,
+    buffers::{Buffers, READ_BYTES},
+    commands::{Call, Later, Outcome},
+    reply::Reply,
+    session::Session,
+    table,
+};
+use crate::http::listen::told;
+
+/// Answers beyond this are sent before another command is looked at. One answer may pass it by its own length.
+const OUTPUT_BYTES: usize = 64 << 10;
+/// How long, and for how many bytes, a connection that is to be closed still listens.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 256 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    front: Arc<Front>,
+    stream: TcpStream,
+    session: Session,
+}
+
+/// How a wait for bytes ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    Something,
+    /// The other end said that it is done.
+    End,
+    /// This server is to stop.
+    Stop,
+    Silence,
+}
+
+/// Why commands are no longer carried out.
+enum Pause {
+    /// Nothing whole is left.
+    Read,
+    /// Enough is answered for now.
+    Send,
+    Wait(Later),
+    Close,
+}
+
+type Told<'t> = Pin<&'t mut (dyn Future<Output = ()> + Send)>;
+
+impl Connection {
+    pub(crate) fn new(front: Arc<Front>, stream: TcpStream, id: u64) -> Self {
+        Self { front, stream, session: Session::new(id) }
+    }
+
+    /// Until either end has had enough. Errors are the network's.
+    pub(crate) async fn serve(mut self, mut stopping: watch::Receiver<bool>) -> io::Result<()> {
+        let told = told(&mut stopping);
+        tokio::pin!(told);
+        let frame_bytes = usize::try_from(self.front.limits.body_bytes.0).unwrap_or(usize::MAX);
+        loop {
+            let heard = self.idle(told.as_mut()).await?;
+            if heard == Heard::Silence {
+                return Ok(());
+            }
+            let mut buffers = Buffers::borrow(frame_bytes);
+            if heard == Heard::Stop {
+                return self.finish(&mut buffers).await;
+            }
+            if !self.talk(&mut buffers, told.as_mut()).await? {
+                return Ok(());
+            }
+            buffers.give_back();
+        }
+    }
+
+    /// Waits for the first byte, holding nothing.
+    async fn idle(&mut self, told: Told<'_>) -> io::Result<Heard> {
+        let stream = &self.stream;
+        let readable = async {
+            poll_fn(|context| stream.poll_read_ready(context)).await?;
+            Ok(Heard::Something)
+        };
+        let patience = self.front.limits.resp_idle_timeout.duration();
+        if patience.is_zero() {
+            return or_told(readable, told).await;
+        }
+        time::timeout(patience, or_told(readable, told)).await.unwrap_or(Ok(Heard::Silence))
+    }
+
+    /// Answers until nothing is left to answer. False: the connection is over.
+    async fn talk(&mut self, buffers: &mut Buffers, mut told: Told<'_>) -> io::Result<bool> {
+        let mut begun = None;
+        loop {
+            match self.read(&mut buffers.input, told.as_mut(), begun).await? {
+                Heard::Something => {}
+                Heard::End => return Ok(false),
+                Heard::Stop => return self.finish(buffers).await.map(|()| false),
+                Heard::Silence => {
+                    let limit = self.front.limits.request_timeout;
+                    let detail =
+                        format!("a command did not arrive whole within limits.request_timeout ({limit})");
+                    self.reply(buffers).refusal(&Refusal::new(Code::RequestTimeout, detail));
+                    self.send(&mut buffers.output).await?;
+                    return Ok(false);
+                }
+            }
+            if !self.answer(buffers).await? {
+                Box::pin(farewell(&mut self.stream)).await;
+                return Ok(false);
+            }
+            if self.front.is_stopping() {
+                return Ok(false);
+            }
+            if buffers.is_empty() {
+                return Ok(true);
+            }
+            begun.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Reads what is there; what is left of a command that has begun must come in time.
+    async fn read(
+        &mut self,
+        input: &mut Vec<u8>,
+        told: Told<'_>,
+        begun: Option<Instant>,
+    ) -> io::Result<Heard> {
+        input.reserve(READ_BYTES);
+        let read = async {
+            let count = self.stream.read_buf(input).await?;
+            Ok(if count == 0 { Heard::End } else { Heard::Something })
+        };
+        let Some(begun) = begun else { return or_told(read, told).await };
+        let deadline = begun + self.front.limits.request_timeout.duration();
+        time::timeout_at(deadline.into(), or_told(read, told)).await.unwrap_or(Ok(Heard::Silence))
+    }
+
+    /// Carries out every whole command and sends the answers. False: that was the last one.
+    async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
+        loop {
+            let pause = self.execute(buffers);
+            if !buffers.output.is_empty() {
+                self.send(&mut buffers.output).await?;
+            }
+            match pause {
+                Pause::Read => return Ok(true),
+                Pause::Send => {}
+                Pause::Close => return Ok(false),
+                Pause::Wait(later) => {
+                    let done = self.front.runtime.spawn(later).await;
+                    let done = done.unwrap_or_else(|_| Err(IssueError::Internal.into()));
+                    let mut reply = self.reply(buffers);
+                    match done {
+                        Ok(answer) => answer.write(&mut reply),
+                        Err(refusal) => reply.refusal(&refusal),
+                    }
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, buffers: &mut Buffers) -> Pause {
+        let Buffers { input, output, parser } = buffers;
+        let mut done = 0;
+        let pause = loop {
+            if output.len() >= OUTPUT_BYTES {
+                break Pause::Send;
+            }
+            let frame = &input[done..];
+            match parser.frame(frame) {
+                Ok(None) => break Pause::Read,
+                Ok(Some(length)) => done += length,
+                Err(malformed) => {
+                    let mut reply = Reply { out: output, protocol: self.session.protocol };
+                    reply.error("ERR", &malformed.to_string());
+                    return Pause::Close;
+                }
+            }
+            let arguments = parser.arguments(frame);
+            if arguments.is_empty() {
+                continue;
+            }
+            let (front, session) = (&self.front, &mut self.session);
+            match table::run(&mut Call { front, session, arguments, out: output }) {
+                Outcome::Answered => {}
+                Outcome::Close => return Pause::Close,
+                Outcome::Later(later) => break Pause::Wait(later),
+            }
+        };
+        if done == input.len() {
+            input.clear();
+        } else {
+            input.drain(..done);
+        }
+        pause
+    }
+
+    fn reply<'b>(&self, buffers: &'b mut Buffers) -> Reply<'b> {
+        Reply { out: &mut buffers.output, protocol: self.session.protocol }
+    }
+
+    /// Sends everything. A caller who does not read for `limits.request_timeout` is given up.
+    async fn send(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < output.len() {
+            match self.stream.try_write(&output[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let patience = self.front.limits.request_timeout.duration();
+                    time::timeout(patience, self.stream.writable()).await??;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        output.clear();
+        Ok(())
+    }
+
+    /// The server is to stop: what has arrived by now is answered, then the connection ends.
+    async fn finish(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        buffers.input.reserve(READ_BYTES);
+        if self.stream.try_read_buf(&mut buffers.input).is_ok() {
+            self.answer(buffers).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What is waited for, unless the server is to stop.
+async fn or_told(wait: impl Future<Output = io::Result<Heard>>, mut told: Told<'_>) -> io::Result<Heard> {
+    tokio::pin!(wait);
+    poll_fn(|context| match wait.as_mut().poll(context) {
+        Poll::Ready(heard) => Poll::Ready(heard),
+        Poll::Pending => told.as_mut().poll(context).map(|()| Ok(Heard::Stop)),
+    })
+    .await
+}
+
+/// Closing with bytes unread makes the kernel reset the connection, and the last answer could be lost.
+pub(crate) async fn farewell(stream: &mut TcpStream) {
+    let _ = stream.shutdown().await;
+    let listen = async {
+        let mut scrap = vec![0; 4096];
+        let mut heard = 0;
+        while let Ok(count @ 1..) = stream.read(&mut scrap).await
+            && heard < LINGER_BYTES
+        {
+            heard += count;
+        }
+    };
+    let _ = time::timeout(LINGER, listen).await;
+}
