@@ -3,11 +3,13 @@
 //! Machines are noisy, so ratios are printed and the steady figure is CPU per request; nothing here is
 //! a test. Name sections to run only those: `cargo xtask bench take http`.
 
+mod grpc;
 mod http;
+mod ids;
 mod ledger;
 mod memory;
 mod process;
-mod redis;
+mod resp;
 mod spell;
 mod take;
 
@@ -20,16 +22,20 @@ type Section = fn() -> anyhow::Result<()>;
 const SECTIONS: &[(&str, Section)] = &[
     ("take", take::run),
     ("spell", spell::run),
+    ("ids", ids::run),
     ("http", http::run),
-    ("redis", redis::run),
+    ("grpc", grpc::run),
+    ("resp", resp::run),
     ("ledger", ledger::run),
     ("memory", memory::run),
 ];
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "bare-axum") {
-        return http::bare_axum();
+    match arguments.first().map(String::as_str) {
+        Some("bare-axum") => return http::bare_axum(),
+        Some("bare-tonic") => return grpc::bare_tonic(),
+        _ => {}
     }
     for (name, section) in SECTIONS {
         if arguments.is_empty() || arguments.iter().any(|wanted| wanted == name) {

@@ -28,7 +28,7 @@ impl Server {
     /// The `keymill` beside this program.
     pub(crate) fn keymill(data_dir: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(beside("keymill")?)
-            .args(["serve", "--http", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

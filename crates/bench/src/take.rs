@@ -81,7 +81,11 @@ fn take_one(shelf: &Shelf, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn links() -> anyhow::Result<Mint> {
-    let stated: Stated = serde_json::from_str(r#"{"scheme":"pool"}"#)?;
+    mint(r#"{"scheme":"pool"}"#)
+}
+
+pub(crate) fn mint(stated: &str) -> anyhow::Result<Mint> {
+    let stated: Stated = serde_json::from_str(stated)?;
     Ok(Mint::compile(&Definition::resolve(&stated, Secret::from_bytes([7; 32]))?))
 }
 

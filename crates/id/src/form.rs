@@ -9,6 +9,16 @@ use crate::{
     spelling::Spelling,
 };
 
+/// Fills `bytes` with copies of its first `length` bytes, in steps that double.
+fn repeat(bytes: &mut [u8], length: usize) {
+    let mut filled = length;
+    while filled < bytes.len() {
+        let more = filled.min(bytes.len() - filled);
+        bytes.copy_within(..more, filled);
+        filled += more;
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     prefix: Box<[u8]>,
@@ -41,6 +51,25 @@ impl Form {
             *check = check_symbol(self.spelling.alphabet(), symbols).expect("spelled from the alphabet");
         } else {
             self.spelling.spell(value, body);
+        }
+    }
+
+    /// Fills `out` with the keys of rising values, `stride` bytes each. Neighbours differ in their last two
+    /// symbols only, so a whole run is laid out by copying and those two are written over.
+    pub(crate) fn write_rising(&self, values: &[u64], stride: usize, out: &mut [u8]) {
+        let last_two = stride - 2 * usize::from(!self.check && stride >= self.prefix.len() + 2);
+        let mut rest = values;
+        let mut out = &mut out[..values.len() * stride];
+        while let Some(first) = rest.first() {
+            let run_end = if last_two < stride { self.spelling.run_end(*first) } else { first + 1 };
+            let (run, after) = rest.split_at(rest.partition_point(|value| *value < run_end));
+            let (keys, further) = out.split_at_mut(run.len() * stride);
+            self.write(*first, &mut keys[..stride]);
+            repeat(keys, stride);
+            for (value, key) in run.iter().zip(keys.chunks_exact_mut(stride)).skip(1) {
+                self.spelling.spell_last_two(*value, run_end, &mut key[last_two..]);
+            }
+            (rest, out) = (after, further);
         }
     }
 

@@ -138,8 +138,13 @@ impl Pool {
             for value in &mut *values {
                 *value -= segment.start;
             }
-            if let Some(shuffle) = &segment.shuffle {
-                shuffle.forward_many(values);
+            match &segment.shuffle {
+                Some(shuffle) => shuffle.forward_many(values),
+                None if self.blocklist.is_empty() => {
+                    self.form.write_rising(values, stride, out);
+                    return values.len() * stride;
+                }
+                None => {}
             }
             let mut written = 0;
             for value in values {

@@ -101,9 +101,10 @@ impl Sequence {
         assert!(block.end() <= self.segment_end(block.start()), "{block} reaches beyond its segment");
         let stride = self.width(block.start());
         scratch.spell(block, holes, stride, |values, out| {
-            for (number, key) in values.iter().zip(out.chunks_exact_mut(stride)) {
-                self.form.write(self.offset + number * self.step, key);
+            for number in &mut *values {
+                *number = self.offset + *number * self.step;
             }
+            self.form.write_rising(values, stride, out);
             values.len() * stride
         })
     }

@@ -68,6 +68,20 @@ impl Spelling {
         }
     }
 
+    /// The first value above this one that differs from it in more than the last two symbols.
+    #[inline]
+    pub(crate) fn run_end(&self, value: u64) -> u64 {
+        let (quotient, _) = self.by_pair.divide(value);
+        (quotient + 1) * self.pairs.len() as u64
+    }
+
+    /// Writes the last two symbols of a value into `out`. `run_end` is what [`run_end`](Self::run_end) says of it.
+    #[inline]
+    pub(crate) fn spell_last_two(&self, value: u64, run_end: u64, out: &mut [u8]) {
+        // The table has an entry for every value of the run, and for no other.
+        out.copy_from_slice(&self.pair(value + self.pairs.len() as u64 - run_end));
+    }
+
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a pair is below 64²")]
     fn pair(&self, value: u64) -> [u8; 2] {
