@@ -237,7 +237,7 @@ pub(crate) struct Tuning {
     pub forward_max: Option<String>,
 }
 
-/// Which ledger: a server's, or a file that no server holds.
+/// Which ledger: a server's, a shared engine's, or a file that no server holds.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Which {
     /// The data dir: its server is asked if one runs, else the file is opened.
@@ -275,6 +275,12 @@ pub(crate) enum Ledger {
         /// Numbers to skip on every track for each such node: more than it can have reserved since.
         #[arg(long, value_name = "N", requires = "without")]
         skip: Option<u64>,
+    },
+    /// Create the tables of a PostgreSQL or MySQL ledger, or bring them up to date.
+    Migrate {
+        /// The ledger's URL.
+        #[arg(long, env = "KEYMILL_LEDGER", value_name = "URL")]
+        ledger: String,
     },
     /// Write a stamped copy; it serves only after `advance`.
     Backup {

@@ -46,7 +46,6 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_opened() {
         ("[limits]\nconnections = 0\n", &["limits.connections"]),
         ("[ledger]\nheartbeat = \"0s\"\n", &["ledger.heartbeat"]),
         ("[ledger]\nurl = \"memory:\"\n", &["ledger.url", "memory:", "repeat keys"]),
-        ("[ledger]\nurl = \"postgres://h/db\"\n", &["ledger.url", "postgres"]),
         ("[ledger]\nurl = \"keymill.db\"\n", &["ledger.url", "sqlite:PATH"]),
         ("[ledger]\nregion = 70000\n", &["ledger.region", "70000"]),
         ("[listen]\nhttp = \"localhost\"\n", &["listen.http", "localhost"]),
@@ -76,7 +75,7 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_opened() {
         let home = Home::new();
         home.write("keymill.toml", text);
         // The address stands in the file in some of these, and a flag would win over it.
-        let refused = if text.contains("[listen]") { home.run(&["serve"]) } else { home.server().run() };
+        let refused = if text.contains("listen") { home.run(&["serve"]) } else { home.server().run() };
         assert_refused(&refused, 1, named);
         assert!(!home.data().exists(), "{text} was found out too late");
     }
@@ -342,4 +341,50 @@ fn check_prints_every_setting_with_its_source_and_starts_nothing() {
 
     fs::write(file, "[limits]\ncount_max = 0\n").unwrap();
     assert_refused(&home.server().arguments(&["--check"]).run(), 1, &["limits.count_max"]);
+}
+
+#[test]
+fn a_region_that_a_peer_uses_is_refused_before_the_ledger_keeps_it() {
+    let (here, there) = (Home::new(), Home::new());
+    there.write("keymill.toml", "[ledger]\nregion = 3\n");
+    let peer = there.start();
+    let peer_of = |region: u16| format!("[ledger]\nregion = {region}\npeers = [\"{}\"]\n", peer.url());
+
+    here.write("keymill.toml", &peer_of(3));
+    assert_refused(&here.server().run(), 1, &["region 3 is in use by the ledger behind", "ledger.region"]);
+
+    // Nothing was kept: the same ledger starts as another region.
+    here.write("keymill.toml", &peer_of(4));
+    assert_eq!(here.start().get("/v1/ledger").json()["region"], 4);
+}
+
+#[test]
+fn a_peer_that_is_down_does_not_keep_a_region_from_starting() {
+    let home = Home::new();
+    home.write("keymill.toml", "[ledger]\nregion = 3\npeers = [\"http://127.0.0.1:1\"]\n");
+    home.start().logged("could not be asked for its region");
+}
+
+#[test]
+fn a_node_on_the_same_ledger_is_no_other_region() {
+    let home = Home::new();
+    home.write("keymill.toml", "[ledger]\nregion = 3\n");
+    let server = home.start();
+    let (url, address) = (server.url(), server.url().replace("http://", ""));
+    server.terminate();
+    // Asked while it starts itself, it does not answer; asked by another node of its ledger, it has that
+    // ledger's id. Both are no conflict.
+    home.write("keymill.toml", &format!("[ledger]\nregion = 3\npeers = [\"{url}\"]\n"));
+    home.server().http(&address).start();
+}
+
+#[test]
+fn peers_need_a_region_and_an_address() {
+    let home = Home::new();
+    for (peers, region, named) in
+        [("http://127.0.0.1:1", "", "ledger.region"), ("127.0.0.1:1", "region = 1", "http://HOST:PORT")]
+    {
+        home.write("keymill.toml", &format!("[ledger]\npeers = [\"{peers}\"]\n{region}\n"));
+        assert_refused(&home.server().run(), 1, &["ledger.peers", named]);
+    }
 }

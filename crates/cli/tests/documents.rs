@@ -1,13 +1,14 @@
-//! The documents are true: every `keymill` and `curl` line in them runs against a real server.
+//! The documents are true: every `keymill`, `curl` and `redis-cli` line in them runs against a real server.
 
 use std::process::Command;
 
 mod harness;
 use harness::{Home, finish};
 
-const DOCUMENTS: [(&str, &str); 4] = [
+const DOCUMENTS: [(&str, &str); 5] = [
     ("README.md", include_str!("../../../README.md")),
     ("docs/choosing.md", include_str!("../../../docs/choosing.md")),
+    ("docs/operations.md", include_str!("../../../docs/operations.md")),
     ("docs/api.md", include_str!("../../../docs/api.md")),
     ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
 ];
@@ -30,6 +31,7 @@ fn commands(text: &str) -> Vec<String> {
 fn every_command_in_the_documents_runs() {
     let home = Home::new();
     let server = home.start();
+    let resp = server.resp.expect("the Redis protocol is on by default");
     let bin = std::path::Path::new(env!("CARGO_BIN_EXE_keymill")).parent().unwrap().to_owned();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut ran = 0;
@@ -38,11 +40,10 @@ fn every_command_in_the_documents_runs() {
             if line.starts_with("cargo ") {
                 continue; // building and testing is what runs this very test
             }
-            assert!(
-                line.starts_with("keymill ") || line.starts_with("curl "),
-                "{document}: what is `{line}`?"
-            );
+            let program = line.split(' ').next().unwrap_or_default();
+            assert!(["keymill", "curl", "redis-cli"].contains(&program), "{document}: what is `{line}`?");
             let line = line.replace("127.0.0.1:7070", &server.address.to_string());
+            let line = line.replace("redis-cli -p 7071", &format!("redis-cli -e -p {}", resp.port()));
             let line = line.replacen("curl ", "curl --silent --show-error --fail ", 1);
             let mut shell = Command::new("sh");
             shell.args(["-c", &line]).current_dir(home.path());

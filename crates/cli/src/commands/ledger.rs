@@ -1,4 +1,4 @@
-//! `keymill ledger …`: through the server that holds the ledger, or on the file itself.
+//! `keymill ledger …`: through the server that holds the ledger, or on the store itself.
 
 use std::{
     fs::OpenOptions,
@@ -15,8 +15,14 @@ use http_body_util::BodyExt;
 use hyper::Method;
 use keymill_api::{AdvanceAnswer, AdvanceRequest, GoneNode, LedgerView, Refusal, TrackView};
 use keymill_issuer::witness::Witness;
-use keymill_ledger::{Ledger, LedgerError, LedgerId, NodeName, SqliteStore, Timestamp, ops};
-use keymill_server::ServerFile;
+use keymill_ledger::{
+    Ledger, LedgerError, LedgerId, NodeName, SqlStore, SqliteStore, StoreOptions, Timestamp, ops,
+};
+use keymill_server::{
+    ServerFile,
+    config::{Layers, LedgerUrl},
+    ledgers,
+};
 
 use crate::{
     args::{self, Which},
@@ -57,6 +63,7 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
                 output::json(&planned);
             }
         }
+        args::Ledger::Migrate { ledger } => migrate(&ledger, json).await?,
         args::Ledger::Backup { file, which } => {
             Desk::open(server, &which)?.backup(&file).await?;
             if json {
@@ -75,38 +82,47 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
 /// Where the ledger is looked after.
 enum Desk {
     Server(Box<Client>),
-    File { ledger: Arc<dyn Ledger>, data_dir: PathBuf },
+    /// The node whose witness is in `data_dir` cannot report by itself.
+    Store {
+        ledger: Arc<dyn Ledger>,
+        data_dir: Option<PathBuf>,
+    },
 }
 
 impl Desk {
     fn open(server: Option<&str>, which: &Which) -> anyhow::Result<Self> {
         let data_dir = which.data_dir.clone();
         let running = data_dir.as_deref().and_then(ServerFile::read).filter(is_alive);
-        let file = match (&which.ledger, &data_dir) {
+        let url = match (&which.ledger, &data_dir) {
             _ if server.is_some() || running.is_some() => None,
-            (Some(url), _) => Some(
-                url.strip_prefix("sqlite:").with_context(|| format!("`{url}` is not sqlite:PATH"))?.into(),
-            ),
-            (None, Some(dir)) => Some(dir.join("keymill.db")),
+            (Some(url), _) => Some(configured(url)?.0),
+            (None, Some(dir)) => Some(LedgerUrl::Sqlite(dir.join("keymill.db"))),
             (None, None) => None,
         };
-        let Some(file) = file else {
-            return Ok(Self::Server(Box::new(Client::new(server, data_dir.as_deref()))));
+        let file = match url {
+            None => return Ok(Self::Server(Box::new(Client::new(server, data_dir.as_deref())))),
+            Some(LedgerUrl::Sqlite(file)) => file,
+            Some(LedgerUrl::Shared(url)) => {
+                let (_, mut options) = configured(url.reveal())?;
+                // To look after a ledger is no reason to make or change tables, or to refuse what it runs on.
+                options.migrate = false;
+                options.lossy_accepted = true;
+                return Ok(Self::Store { ledger: ledgers::open(&url, options)?, data_dir });
+            }
         };
-        let file: PathBuf = file;
         if !file.exists() {
             bail!("there is no ledger at {}", file.display());
         }
         let id = LedgerId(String::new()); // only a new ledger takes it, and this one exists
         let (ledger, _) = SqliteStore::open_ledger(&file, "keymill ledger", id, now())?;
         let beside = file.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Self::File { ledger, data_dir: data_dir.unwrap_or(beside) })
+        Ok(Self::Store { ledger, data_dir: Some(data_dir.unwrap_or(beside)) })
     }
 
     async fn show(&self) -> anyhow::Result<LedgerView> {
         let ledger = match self {
             Self::Server(client) => return client.get("/v1/ledger").await?.read(),
-            Self::File { ledger, .. } => ledger,
+            Self::Store { ledger, .. } => ledger,
         };
         let survey = ledger.survey(ops::Survey { at: now() }).await?;
         let tracks = ledger.tracks().await?.into_iter().map(|(track, row)| TrackView {
@@ -129,9 +145,11 @@ impl Desk {
     async fn advance(&self, request: &AdvanceRequest) -> anyhow::Result<AdvanceAnswer> {
         let (ledger, data_dir) = match self {
             Self::Server(client) => return client.post("/v1/ledger/advance", request).await?.read(),
-            Self::File { ledger, data_dir } => (ledger, data_dir),
+            Self::Store { ledger, data_dir } => (ledger, data_dir),
         };
-        report_beside(&**ledger, data_dir).await?;
+        if let Some(data_dir) = data_dir {
+            report_beside(&**ledger, data_dir).await?;
+        }
         let mut without = Vec::new();
         for gone in &request.without {
             without.push((NodeName::parse(&gone.node)?, gone.skip));
@@ -144,7 +162,7 @@ impl Desk {
     async fn backup(&self, to: &Path) -> anyhow::Result<()> {
         let client = match self {
             Self::Server(client) => client,
-            Self::File { ledger, .. } => return Ok(ledger.backup(to, now()).await?),
+            Self::Store { ledger, .. } => return Ok(ledger.backup(to, now()).await?),
         };
         if to.exists() {
             bail!("{} exists; choose another name", to.display());
@@ -168,6 +186,35 @@ impl Desk {
         file.sync_all()?;
         Ok(std::fs::rename(&partial, to)?)
     }
+}
+
+/// Which store a URL names, and what it is opened with: the environment says the rest, as it does to a server.
+fn configured(url: &str) -> anyhow::Result<(LedgerUrl, StoreOptions)> {
+    let mut layers = Layers::default();
+    layers.environment(std::env::vars());
+    layers.flag("--ledger", "ledger.url", Some(url));
+    let (config, _) = layers.finish()?;
+    let id = ledgers::new_id().context("no randomness to be had")?;
+    Ok((config.ledger_url()?, ledgers::options(&config.ledger, id, now())))
+}
+
+async fn migrate(url: &str, json: bool) -> anyhow::Result<()> {
+    let (LedgerUrl::Shared(url), options) = configured(url)? else {
+        bail!("an embedded ledger is brought up to date by the server that opens it");
+    };
+    let scheme = url.reveal().split(':').next().unwrap_or_default();
+    if !matches!(scheme, "postgres" | "postgresql" | "mysql" | "mariadb") {
+        bail!("a {scheme} ledger has no tables; there is nothing to migrate");
+    }
+    let version = SqlStore::new(url.reveal(), options)?.migrate().await?;
+    if json {
+        output::json(&serde_json::json!({ "from": version.found, "to": version.known }));
+    } else if version.is_current() {
+        output::say!("the tables at {url} are up to date (version {})", version.known);
+    } else {
+        output::say!("the tables at {url} went from version {} to {}", version.found, version.known);
+    }
+    Ok(())
 }
 
 /// The node whose witness lies beside the file cannot report by itself while we hold the file.

@@ -18,9 +18,6 @@ pub(crate) fn run(args: &Serve, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     keymill_server::start_logging(&config.log)?;
-    if args.resp.as_deref().is_some_and(|resp| resp != "off") {
-        eprintln!("keymill: the Redis protocol is not part of this version yet; nothing listens on --resp");
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(keymill_server::serve(config, file.is_some()));
     // A blocking call that hangs must not keep a stopped server from ending.

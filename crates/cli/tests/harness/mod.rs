@@ -21,6 +21,7 @@ use tempfile::TempDir;
 pub(crate) mod dice;
 pub(crate) mod http;
 pub(crate) mod keys;
+pub(crate) mod python;
 
 pub(crate) use http::{Answer, Connection};
 
@@ -222,6 +223,7 @@ pub(crate) struct Launch {
     environment: Vec<(String, String)>,
     wrapper: Vec<String>,
     http: String,
+    resp: String,
 }
 
 impl Launch {
@@ -233,6 +235,7 @@ impl Launch {
             environment: Vec::new(),
             wrapper: Vec::new(),
             http: "127.0.0.1:0".to_owned(),
+            resp: "127.0.0.1:0".to_owned(),
         }
     }
 
@@ -257,6 +260,11 @@ impl Launch {
         self
     }
 
+    pub(crate) fn resp(mut self, address: &str) -> Self {
+        self.resp = address.to_owned();
+        self
+    }
+
     /// Where the test finds what the server calls `./keymill-data`.
     pub(crate) fn data_seen_at(mut self, data: &Path) -> Self {
         self.data = data.to_owned();
@@ -265,7 +273,7 @@ impl Launch {
 
     fn command(&self) -> Command {
         let mut command = through(&self.wrapper, &self.folder);
-        command.arg("serve").args(["--http", &self.http]).args(&self.arguments);
+        command.arg("serve").args(["--http", &self.http, "--resp", &self.resp]).args(&self.arguments);
         command.envs(self.environment.iter().map(|(name, value)| (OsStr::new(name), value)));
         command
     }
@@ -328,8 +336,9 @@ impl Starting {
             let file = file.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
             if let Some(file) = file.filter(|file| file["pid"] == pid) {
                 let address = file["http"].as_str().unwrap().parse().unwrap();
+                let resp = file["resp"].as_str().map(|resp| resp.parse().unwrap());
                 let Self { child, begun, said, logged, .. } = self;
-                return Ok(Server { child, begun, address, said, logged });
+                return Ok(Server { child, begun, address, resp, said, logged });
             }
             if let Some(status) = self.child.wait(Duration::ZERO) {
                 return Err(Finished {
@@ -356,6 +365,8 @@ pub(crate) struct Server {
     child: Guarded,
     pub begun: Instant,
     pub address: SocketAddr,
+    /// Where it speaks the Redis protocol, if it does.
+    pub resp: Option<SocketAddr>,
     said: PathBuf,
     logged: PathBuf,
 }
