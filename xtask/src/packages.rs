@@ -22,6 +22,8 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     ("etcdctl", "etcd-client"),
     ("zookeeper.jar", "zookeeper"),
     ("openssl", "openssl"),
+    // Takes a member of a cluster off the network.
+    ("iptables", "iptables"),
     // Clients, and what installs them.
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
@@ -31,8 +33,12 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     ("npm", "npm"),
 ];
 /// Load a server over HTTP and over the Redis protocol; and the Redis it is compared with.
-pub(crate) const FOR_BENCH: &[Need] =
-    &[("wrk", "wrk"), ("redis-benchmark", "redis-tools"), ("redis-server", "redis-server")];
+pub(crate) const FOR_BENCH: &[Need] = &[
+    ("wrk", "wrk"),
+    ("redis-benchmark", "redis-tools"),
+    ("redis-server", "redis-server"),
+    ("pg_createcluster", "postgresql"),
+];
 
 /// Installs what is missing. A missing program fails the run: nothing is skipped in silence.
 pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {

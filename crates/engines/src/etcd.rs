@@ -38,6 +38,20 @@ struct Member {
     process: Option<Process>,
 }
 
+/// A member that nobody can reach, and that reaches nobody.
+#[derive(Debug)]
+pub struct CutOff {
+    rules: Vec<Vec<String>>,
+}
+
+impl Drop for CutOff {
+    fn drop(&mut self) {
+        for rule in &self.rules {
+            let _ = run(Command::new("iptables").args(["-w", "-D"]).args(rule));
+        }
+    }
+}
+
 impl Etcd {
     /// Starts a cluster, and waits until it elected a leader.
     pub fn cluster(members: usize) -> anyhow::Result<Self> {
@@ -90,6 +104,21 @@ impl Etcd {
     pub fn restart_member(&mut self, member: usize) -> anyhow::Result<()> {
         self.start(member)?;
         self.wait_for(member)
+    }
+
+    /// Takes a member off the network, until the value ends: what goes to its ports is dropped, and what comes
+    /// from them.
+    pub fn cut_off(&self, member: usize) -> anyhow::Result<CutOff> {
+        let Member { client_port, peer_port, .. } = self.members[member];
+        let mut cut = CutOff { rules: Vec::new() };
+        for port in [client_port, peer_port] {
+            for side in ["--dport", "--sport"] {
+                let rule = ["INPUT", "-i", "lo", "-p", "tcp", side, &port.to_string(), "-j", "DROP"];
+                run(Command::new("iptables").args(["-w", "-I"]).args(rule))?;
+                cut.rules.push(rule.map(str::to_owned).to_vec());
+            }
+        }
+        Ok(cut)
     }
 
     /// A copy of everything, as a backup would be.

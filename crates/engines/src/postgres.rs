@@ -220,7 +220,7 @@ fn own_folder(dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Debian keeps the server's programs of each version apart.
-fn program(name: &str) -> anyhow::Result<PathBuf> {
+pub fn program(name: &str) -> anyhow::Result<PathBuf> {
     let versions = Path::new("/usr/lib/postgresql");
     let mut found: Vec<PathBuf> = std::fs::read_dir(versions)
         .map(|entries| entries.flatten().map(|entry| entry.path().join("bin").join(name)).collect())

@@ -10,8 +10,10 @@ mod harness;
 
 mod failover;
 mod flickr;
+mod lossy;
 mod nodes;
 mod outage;
+mod quorum;
 mod storm;
 
 use harness::{Home, Launch, Server};
