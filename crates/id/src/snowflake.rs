@@ -410,6 +410,16 @@ impl SharedGenerator {
     /// The next ID, above all that were returned before this was called.
     #[inline]
     pub fn next(&self, now: Tick) -> Next {
+        let seen = self.free.load(Ordering::Acquire);
+        let free = Self::unpack(&self.lane, seen);
+        // In a tick that was begun, the rules choose the free place, whatever the pace.
+        let is_next = free.tick == now && free.sequence <= self.lane.sequence_max;
+        if is_next && now < self.end.load(Ordering::Acquire) {
+            let taken = self.free.compare_exchange(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Next::Id(self.lane.compose(free));
+            }
+        }
         self.run(now, 1).into()
     }
 
