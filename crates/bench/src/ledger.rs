@@ -100,19 +100,19 @@ async fn with_claims(data: &Path, claims: u64) -> anyhow::Result<Vec<(&'static s
     Ok(vec![("reserve", median(reserve)), ("look up a claim", median(look)), ("open and register", opened)])
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-struct TestNode {
+pub(crate) struct TestNode {
     name: NodeName,
     epoch: u64,
     beat: u64,
 }
 
 impl TestNode {
-    async fn register(store: &SqliteStore, name: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn register(store: &dyn Ledger, name: &str) -> anyhow::Result<Self> {
         let name = NodeName::parse(name)?;
         let op = ops::Register {
             node: name.clone(),
@@ -125,13 +125,13 @@ impl TestNode {
         Ok(Self { name, epoch: registration.epoch, beat: registration.beat })
     }
 
-    fn stamp(&mut self) -> ops::Stamp {
+    pub(crate) fn stamp(&mut self) -> ops::Stamp {
         self.beat += 1;
         let node = self.name.clone();
         ops::Stamp { node, epoch: self.epoch, acked: 0, next: self.beat, at: Timestamp(0) }
     }
 
-    fn reserve(&mut self, track: &Track) -> ops::Reserve {
+    pub(crate) fn reserve(&mut self, track: &Track) -> ops::Reserve {
         ops::Reserve {
             stamp: self.stamp(),
             track: track.clone(),
@@ -177,7 +177,7 @@ fn reserves_at_two_rates(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn metric(server: &Server, name: &str) -> anyhow::Result<f64> {
+pub(crate) fn metric(server: &Server, name: &str) -> anyhow::Result<f64> {
     let page = server.get("/metrics")?;
     let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     Ok(line.unwrap_or("0").trim().parse()?)

@@ -10,6 +10,8 @@ mod ledger;
 mod memory;
 mod process;
 mod resp;
+mod sdk;
+mod shared;
 mod spell;
 mod take;
 
@@ -26,7 +28,9 @@ const SECTIONS: &[(&str, Section)] = &[
     ("http", http::run),
     ("grpc", grpc::run),
     ("resp", resp::run),
+    ("sdk", sdk::run),
     ("ledger", ledger::run),
+    ("shared", shared::run),
     ("memory", memory::run),
 ];
 

@@ -27,9 +27,14 @@ impl Drop for Server {
 impl Server {
     /// The `keymill` beside this program.
     pub(crate) fn keymill(data_dir: &Path) -> anyhow::Result<Self> {
+        Self::keymill_with(data_dir, &[])
+    }
+
+    pub(crate) fn keymill_with(data_dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(beside("keymill")?)
             .args(["serve", "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
