@@ -8,7 +8,7 @@ mod run;
 
 const USAGE: &str = "\
 cargo xtask test      install what the tests need, run everything at smoke size
-cargo xtask faults    the model and the storms at full size; or some: faults model storm clock disk
+cargo xtask faults    the model and the storms at full size; or some: faults model storm shared clock disk
 cargo xtask bench     ratios against an atomic, a bare handler and others, from one run
 cargo xtask ci        what .ci/run does: fmt, clippy, test";
 

@@ -133,6 +133,7 @@ fn reserves_among_claims(engine: &Postgres) -> anyhow::Result<()> {
         migrate: true,
         timeout: Duration::from_secs(5),
         tls: Tls::default(),
+        create: true,
         new_id: LedgerId("bench".to_owned()),
         at: Timestamp(0),
     };

@@ -290,3 +290,16 @@ fn ledger_commands_work_on_a_data_dir_without_a_server() {
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stderr.contains(&server.pid().to_string()), "{}", refused.stderr);
 }
+
+#[test]
+fn a_node_that_remembers_a_ledger_makes_no_other_where_it_was() {
+    let home = Home::new();
+    home.start().terminate();
+    for name in ["keymill.db", "keymill.db-wal", "keymill.db-shm"] {
+        let _ = fs::remove_file(home.file(name));
+    }
+    let refused = home.server().run();
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.stderr.contains("this node remembers one"), "{refused:#?}");
+    assert!(!home.file("keymill.db").exists(), "nothing was made");
+}

@@ -10,7 +10,7 @@ pub enum IssueError {
     #[error("the keyspace is retired and issues no more keys")]
     Retired,
     /// Create another keyspace: this one has spelled all it can.
-    #[error("every key of the keyspace has been issued")]
+    #[error("no key of the keyspace is left: all were issued, burned, or are in other nodes' stock")]
     Exhausted,
     /// Try again in a moment.
     #[error("the stock is empty and the refill did not come in time")]

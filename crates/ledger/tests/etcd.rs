@@ -28,6 +28,7 @@ fn options(new_id: &str) -> StoreOptions {
         migrate: true,
         timeout: Duration::from_secs(30),
         tls: Tls::default(),
+        create: true,
         new_id: LedgerId(new_id.to_owned()),
         at: START,
     }

@@ -31,6 +31,7 @@ fn options() -> StoreOptions {
         migrate: true,
         timeout: Duration::from_secs(30),
         tls: Tls::default(),
+        create: true,
         new_id: LedgerId("test".to_owned()),
         at: START,
     }

@@ -50,6 +50,11 @@ impl Address {
         let wrong = |problem: &str| SqlError::Refused(format!("{shown} {problem}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("is not a URL"))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if query.contains('@') {
+            return Err(wrong(
+                "holds an `@` after a `?`; in a password write ? as %3F, / as %2F, # as %23, @ as %40",
+            ));
+        }
         let mut table_prefix = TABLE_PREFIX.to_owned();
         let mut kept = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -160,26 +165,21 @@ fn with_mysql_tls(mut options: MySqlConnectOptions, tls: &Tls, says_mode: bool) 
     options.disable_statement_logging()
 }
 
-/// A URL as it may be shown: the password is `***`, and what follows `?` is left out.
+/// A URL as it may be shown: the password is `***`, and what follows `?` is left out. Whatever stands before
+/// the last `@` may belong to a password, however badly that is spelled.
 pub fn masked(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.split('?').next().unwrap_or_default().to_owned();
+    let without_query = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
+    let Some((scheme, rest)) = url.split_once("://") else { return without_query(url) };
+    let Some((login, place)) = rest.rsplit_once('@') else {
+        return format!("{scheme}://{}", without_query(rest));
     };
-    let rest = rest.split('?').next().unwrap_or_default();
-    // The last `@` before the path: a password may hold one too.
-    let (authority, path) = match rest.rsplit_once('@') {
-        Some((user, place)) => {
-            let (host, path) = place.split_once('/').map_or((place, None), |(host, path)| (host, Some(path)));
-            let user = user.split_once(':').map_or(user.to_owned(), |(name, _)| format!("{name}:***"));
-            (format!("{user}@{host}"), path)
-        }
-        None => match rest.split_once('/') {
-            Some((host, path)) => (host.to_owned(), Some(path)),
-            None => (rest.to_owned(), None),
-        },
+    let login = match login.split_once(':') {
+        Some((user, _)) if !user.contains(['/', '?', '@']) => format!("{user}:***"),
+        // To Redis a lone word is a password by habit, if not by the book.
+        None if !scheme.starts_with("redis") && !login.contains(['/', '?']) => login.to_owned(),
+        _ => "***".to_owned(),
     };
-    let path = path.map(|path| format!("/{path}")).unwrap_or_default();
-    format!("{scheme}://{authority}{path}")
+    format!("{scheme}://{login}@{}", without_query(place))
 }
 
 #[cfg(test)]
@@ -198,6 +198,9 @@ mod tests {
             "redis://:s3cret@localhost:6379/0",
             "postgres://app:s3cr@et@db/keys?password=s3cret",
             "postgres://app:s3cret/x@db/keys",
+            "postgres://app:s3cret?s3cret@db/keys",
+            "mysql://s3cret?x@db/keys",
+            "redis://s3cret@localhost/0",
         ] {
             let shown = masked(url);
             assert!(!shown.contains("s3cr") && shown.contains("***"), "{shown}");

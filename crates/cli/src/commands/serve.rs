@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use keymill_server::config::{Config, Layers, Setting};
+use keymill_server::config::{Config, Layers, Setting, Source};
 
 use crate::{args::Serve, output};
 
@@ -36,7 +36,20 @@ fn configure(args: &Serve, file: Option<&Path>) -> anyhow::Result<(Config, Vec<S
     layers.flag("--resp", "listen.resp", args.resp.as_deref());
     layers.flag("--ledger", "ledger.url", args.ledger.as_deref());
     layers.flag("--node", "node", args.node.as_deref());
-    Ok(layers.finish()?)
+    let (config, settings) = layers.finish()?;
+    refuse_empty_ledger(&settings)?;
+    Ok((config, settings))
+}
+
+/// A secret that was not set must not give this node a ledger of its own.
+fn refuse_empty_ledger(settings: &[Setting]) -> anyhow::Result<()> {
+    let url = settings.iter().find(|setting| setting.name == "ledger.url" && setting.value == "\"\"");
+    match url.map(|setting| &setting.source) {
+        Some(source @ (Source::Environment(_) | Source::Flag(_))) => anyhow::bail!(
+            "ledger.url ({source}) is empty: name a ledger, or leave it out for the embedded one"
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn print(settings: &[Setting], json: bool) {

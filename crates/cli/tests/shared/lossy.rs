@@ -61,3 +61,17 @@ fn a_redis_that_lost_its_last_writes_is_noticed_and_skips_ahead() {
         }
     }
 }
+
+#[test]
+fn a_node_that_remembers_a_ledger_makes_no_other_where_it_was() {
+    let redis = Redis::start(DURABLE).unwrap();
+    let home = Home::new();
+    let server = accepted(&home, &redis).start();
+    server.take("tickets", 10);
+    server.terminate();
+    redis.cli(&["flushall"]).unwrap();
+    let refused = accepted(&home, &redis).run();
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.stderr.contains("this node remembers one"), "{refused:#?}");
+    assert_eq!(redis.cli(&["dbsize"]).unwrap().trim(), "0", "nothing was written");
+}

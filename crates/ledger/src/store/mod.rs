@@ -46,11 +46,18 @@ pub struct StoreOptions {
     pub timeout: Duration,
     /// `ledger.tls_ca`, `ledger.tls_cert`, `ledger.tls_key`. Whether TLS is used at all is the URL's to say.
     pub tls: Tls,
+    /// May a store that holds no ledger be given one? Not by a node that remembers one: what it would make
+    /// is not that one, and would begin to count anew.
+    pub create: bool,
     /// Who the ledger becomes, if this start creates it.
     pub new_id: LedgerId,
     /// When that is.
     pub at: Timestamp,
 }
+
+/// Said by a store that was to hold a ledger and holds none.
+pub(crate) const NO_LEDGER: &str = "there is no ledger, but this node remembers one: the store was emptied, or \
+     ledger.url names another place; restore it and advance, or start with a new data dir to begin anew";
 
 /// A handle is a store too, so that a fault can be put around one of several.
 impl<S: Store> Store for Arc<S> {

@@ -28,6 +28,7 @@ pub(crate) fn options() -> StoreOptions {
         migrate: true,
         timeout: Duration::from_secs(20),
         tls: Tls::default(),
+        create: true,
         new_id: LedgerId("test".to_owned()),
         at: START,
     }

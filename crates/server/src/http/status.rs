@@ -45,11 +45,16 @@ pub(crate) async fn readyz(With(state): With<Arc<State>>) -> Json<Readiness> {
 pub(crate) fn unready(node: &Node) -> Option<Reason> {
     let reason = |code, detail: String| Some(Reason { code, detail });
     match node.state().borrow().clone() {
-        // A clock that may not go on is a reason to send callers elsewhere.
+        // A clock that may not go on is a reason to send callers elsewhere, and so is an empty stock that
+        // nobody fills.
         NodeState::Serving => node.all_known().iter().find_map(|served| {
-            let by = served.unfit()?;
-            let detail = format!("the clock is {by} ms behind IDs of `{}`", served.name);
-            reason(Code::ClockBehind, detail)
+            if let Some(by) = served.unfit() {
+                let detail = format!("the clock is {by} ms behind IDs of `{}`", served.name);
+                return reason(Code::ClockBehind, detail);
+            }
+            let is_cut_off = !node.ledger_answers() && served.has_run_dry();
+            let detail = format!("the ledger does not answer, and the stock of `{}` is used up", served.name);
+            is_cut_off.then_some(Reason { code: Code::LedgerUnavailable, detail })
         }),
         NodeState::Starting { why: None } => reason(Code::Starting, "the node is registering".to_owned()),
         NodeState::Starting { why: Some(why) } => reason(Code::LedgerUnavailable, why),

@@ -37,6 +37,11 @@ impl Address {
         default_port: u16,
     ) -> Result<Self, LedgerError> {
         let refused = |detail: String| LedgerError::Refused { store, detail };
+        if rest.split_once(['/', '?', '#']).is_some_and(|(_, after)| after.contains('@')) {
+            return Err(refused(
+                "write / as %2F, ? as %3F and # as %23 in the password of ledger.url".to_owned(),
+            ));
+        }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = match authority.rsplit_once('@') {
             None => (None, authority),
@@ -102,7 +107,16 @@ mod tests {
 
     #[test]
     fn a_url_that_makes_no_sense_is_refused_without_its_password() {
-        for rest in ["", "one,,two", "u:secret@", "u:secret@one:port", "one/a//b", "one/../b", "o ne"] {
+        for rest in [
+            "",
+            "one,,two",
+            "u:secret@",
+            "u:secret@one:port",
+            "one/a//b",
+            "one/../b",
+            "o ne",
+            "u:sec/secret@one",
+        ] {
             let error = Address::parse("etcd", rest, 2379).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }

@@ -17,7 +17,7 @@ use std::{
 
 use tokio::sync::{Mutex, OnceCell};
 
-use super::{Store, StoreOptions, first_head};
+use super::{NO_LEDGER, Store, StoreOptions, first_head};
 use crate::{Grade, LedgerError, Rows, Timestamp, ops::Operation};
 
 mod address;
@@ -117,6 +117,9 @@ impl<E: Engine> Keyed<E> {
         let mut rows = KeyedRows::<E>::new(self.engine.view().await?);
         if rows.is_founded().await? {
             return Ok(());
+        }
+        if !self.options.create {
+            return Err(LedgerError::Refused { store: E::NAME, detail: NO_LEDGER.to_owned() });
         }
         if !self.options.migrate {
             let detail = "there is no ledger yet, and ledger.migrate is off; run `keymill ledger migrate`";

@@ -89,6 +89,7 @@ fn open() -> Arc<Keyed<Mapped>> {
         migrate: true,
         timeout: Duration::from_secs(20),
         tls: Tls::default(),
+        create: true,
         new_id: LedgerId("test".to_owned()),
         at: START,
     };

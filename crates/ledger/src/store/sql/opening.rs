@@ -8,7 +8,10 @@ use super::{
     rows::{HeadLock, SqlRows, Tables},
     schema,
 };
-use crate::{Grade, LedgerError, Rows, StoreOptions, store::first_head};
+use crate::{
+    Grade, LedgerError, Rows, StoreOptions,
+    store::{NO_LEDGER, first_head},
+};
 
 /// A database that may not have been seen yet.
 #[derive(Debug)]
@@ -119,6 +122,10 @@ impl Opening {
         if found.first().map(|row| row.integer(0)).transpose()?.is_some_and(|heads| heads > 0) {
             transaction.rollback().await;
             return Ok(false);
+        }
+        if !self.options.create {
+            transaction.rollback().await;
+            return Err(SqlError::Refused(NO_LEDGER.to_owned()));
         }
         let mut rows = SqlRows::new(tables, &mut transaction, Access::Write, HeadLock::Exclusive, "open");
         let written = async {
