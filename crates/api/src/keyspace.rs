@@ -17,7 +17,6 @@ const TUNING_TO_COME: &[&str] = &[
     "capacity",
     "restart_below",
     "page_below",
-    "rate_limit",
     "audit",
     "alias_length_max",
     "confusable_guard",
@@ -169,6 +168,9 @@ pub struct KeyspaceFields {
     pub lease_ttl: Option<String>,
     pub recycle_delay: Option<String>,
     pub forward_max: Option<String>,
+    /// Keys a second that each node lets out: a number, or `"20K"`.
+    #[schema(value_type = Option<Value>, example = 5000)]
+    pub rate_limit: Option<Value>,
 }
 
 /// `GET /v1/keyspaces/{ks}`

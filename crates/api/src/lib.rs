@@ -12,6 +12,7 @@ mod ledger;
 mod refusal;
 mod status;
 mod time;
+mod token;
 
 pub use body::parse;
 pub use decode::{DecodeAnswer, RangeAnswer, ReadingView};
@@ -23,6 +24,7 @@ pub use ledger::{
     AdvanceAnswer, AdvanceRequest, AdvancedView, ClaimList, ClaimView, GoneNode, LedgerView,
     NodeKeyspaceView, NodeList, NodeView, TrackView, WorkerList, WorkerView,
 };
-pub use refusal::{Code, FieldError, Grpc, Problem, Refusal};
+pub use refusal::{Code, FieldError, Grpc, Problem, RateLimit, Refusal};
 pub use status::{Health, HealthLedger, Readiness, Reason};
 pub use time::{parse_time, rfc3339};
+pub use token::{CreatedToken, NewToken, Scope, TokenList, TokenView};

@@ -1,6 +1,8 @@
 //! Every refusal, spelled once for three protocols.
 
-use keymill_issuer::{CreateError, IssueError, LendError};
+use std::time::Duration;
+
+use keymill_issuer::{CreateError, IssueError, LendError, meter::Exceeded};
 use keymill_ledger::LedgerError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -115,6 +117,21 @@ pub struct Refusal {
     pub code: Code,
     pub detail: String,
     pub errors: Vec<FieldError>,
+    /// Which limit was met, where it was one of keys a second.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// A limit of keys a second, as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Keys a second.
+    pub limit: u64,
+    /// Keys that could be had now.
+    pub remaining: u64,
+    /// Seconds until as many as ever could be had.
+    pub reset: u64,
+    /// Seconds until the same request would be answered.
+    pub retry_after: u32,
 }
 
 /// Which field of a body was wrong.
@@ -142,14 +159,19 @@ pub struct Problem {
 
 impl Refusal {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new() }
+        Self { code, detail: detail.into(), errors: Vec::new(), rate_limit: None }
     }
 
     /// A field that is wrong; `pointer` is its name, or a path with slashes.
     pub fn field(code: Code, pointer: &str, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         let error = FieldError { pointer: format!("#/{pointer}"), detail: detail.clone() };
-        Self { code, detail, errors: vec![error] }
+        Self { code, detail, errors: vec![error], rate_limit: None }
+    }
+
+    /// Whether trying again later can help, and after how many seconds.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.rate_limit.map(|limit| limit.retry_after).or(self.code.retry_after())
     }
 
     pub fn problem(&self) -> Problem {
@@ -160,6 +182,18 @@ impl Refusal {
             detail: self.detail.clone(),
             code: self.code,
             errors: self.errors.clone(),
+        }
+    }
+}
+
+impl From<Exceeded> for RateLimit {
+    fn from(exceeded: Exceeded) -> Self {
+        let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        Self {
+            limit: exceeded.rate,
+            remaining: exceeded.left,
+            reset: seconds(exceeded.whole_in),
+            retry_after: u32::try_from(seconds(exceeded.wait).max(1)).unwrap_or(u32::MAX),
         }
     }
 }
@@ -229,7 +263,7 @@ impl From<CreateError> for Refusal {
                     pointer: format!("#/{}", conflict.field),
                     detail: format!("the ledger has {}, this says {}", conflict.stored, conflict.stated),
                 });
-                Self { code: Code::DefinitionConflict, detail, errors: errors.collect() }
+                Self { errors: errors.collect(), ..Self::new(Code::DefinitionConflict, detail) }
             }
             CreateError::Retired { .. } => Self::new(Code::Retired, detail),
             CreateError::Ledger(error) => Self::from(&error),

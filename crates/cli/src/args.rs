@@ -30,6 +30,18 @@ pub(crate) struct Global {
     /// The server to ask; several with commas, the first that answers is used.
     #[arg(long, global = true, env = "KEYMILL_SERVER", value_name = "URL")]
     pub server: Option<String>,
+    /// A file that holds the token to show; else KEYMILL_TOKEN.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Authorities, in PEM, to trust instead of the machine's when a server is asked by https.
+    #[arg(long, global = true, env = "KEYMILL_TLS_CA", value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Our own certificate, in PEM, for servers that want to see one.
+    #[arg(long, global = true, env = "KEYMILL_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, global = true, env = "KEYMILL_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Print the API's JSON instead of text.
     #[arg(long, global = true)]
     pub json: bool,
@@ -81,6 +93,9 @@ pub(crate) enum Command {
     /// Look after the ledger.
     #[command(subcommand)]
     Ledger(Ledger),
+    /// Say who may do what.
+    #[command(subcommand)]
+    Token(Token),
     /// How long must keys be? Capacity, runway, guessing and collisions.
     #[command(after_help = "Examples:
   keymill plan
@@ -109,7 +124,7 @@ pub(crate) struct Serve {
     /// Where HTTP listens.
     #[arg(long, env = "KEYMILL_HTTP", value_name = "ADDRESS:PORT")]
     pub http: Option<String>,
-    /// Where the Redis protocol listens (not part of this version yet).
+    /// Where the Redis protocol listens, or off.
     #[arg(long, env = "KEYMILL_RESP", value_name = "ADDRESS:PORT")]
     pub resp: Option<String>,
     /// Where the ledger is.
@@ -235,6 +250,9 @@ pub(crate) struct Tuning {
     /// How far the clock may jump ahead.
     #[arg(long)]
     pub forward_max: Option<String>,
+    /// Keys a second that each node lets out, such as 5000 or 50K.
+    #[arg(long)]
+    pub rate_limit: Option<String>,
 }
 
 /// Which ledger: a server's, a shared engine's, or a file that no server holds.
@@ -288,6 +306,48 @@ pub(crate) enum Ledger {
         #[command(flatten)]
         which: Which,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token; it is printed once and can never be read again.
+    #[command(after_help = "Examples:
+  keymill token create --name admin --scope admin,inspect,take --data-dir ./keymill-data    the first one
+  keymill token create --name checkout --scope take --keyspace 'promo*' --rate 5000
+  keymill token create --name audit --scope inspect --expires-in 90d > audit.token")]
+    Create(CreateToken),
+    /// List tokens, without their secrets.
+    List {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Accept a token no longer, on any node.
+    Revoke {
+        id: String,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateToken {
+    /// Whose it is, or what it is for.
+    #[arg(long)]
+    pub name: String,
+    /// take, inspect, name, admin; several with commas.
+    #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
+    pub scopes: Vec<String>,
+    /// The keyspaces it is for, all unless said; * stands for anything, repeat for several.
+    #[arg(long = "keyspace", value_name = "PATTERN", value_delimiter = ',')]
+    pub keyspaces: Vec<String>,
+    /// How long it is accepted, such as 90d; for ever unless said.
+    #[arg(long)]
+    pub expires_in: Option<String>,
+    /// Keys a second it may take from each node, such as 5000 or 5K.
+    #[arg(long)]
+    pub rate: Option<String>,
+    #[command(flatten)]
+    pub which: Which,
 }
 
 #[derive(Debug, Args)]

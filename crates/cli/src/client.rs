@@ -5,19 +5,25 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{Method, Request, Response, Uri, body::Incoming, header};
+use hyper::{
+    Method, Request, Response, Uri,
+    body::Incoming,
+    header::{self, HeaderValue},
+};
 use hyper_util::{client::legacy, rt::TokioExecutor};
 use keymill_server::ServerFile;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::output::Refused;
+use crate::{args::Global, connect::Connector, output::Refused};
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 
 #[derive(Debug)]
 pub(crate) struct Client {
     servers: Vec<String>,
-    http: legacy::Client<legacy::connect::HttpConnector, Full<Bytes>>,
+    /// `Bearer TOKEN`, marked as a secret.
+    bearer: Option<HeaderValue>,
+    http: legacy::Client<Connector, Full<Bytes>>,
 }
 
 /// A whole answer.
@@ -34,15 +40,33 @@ impl Answer {
 
 impl Client {
     /// The servers named, or the one that holds `data_dir`, or the usual address.
-    pub(crate) fn new(server: Option<&str>, data_dir: Option<&Path>) -> Self {
-        let servers = match server {
+    pub(crate) fn new(global: &Global, data_dir: Option<&Path>) -> anyhow::Result<Self> {
+        Self::to(global, data_dir, |file| file.http.clone())
+    }
+
+    /// The same for dangerous calls, which may have a listener of their own.
+    pub(crate) fn for_admin(global: &Global, data_dir: Option<&Path>) -> anyhow::Result<Self> {
+        Self::to(global, data_dir, |file| file.admin.clone().unwrap_or_else(|| file.http.clone()))
+    }
+
+    fn to(
+        global: &Global,
+        data_dir: Option<&Path>,
+        door: impl FnOnce(&ServerFile) -> String,
+    ) -> anyhow::Result<Self> {
+        let servers: Vec<String> = match &global.server {
             Some(list) => list.split(',').map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
             None => {
                 let beside = ServerFile::read(data_dir.unwrap_or(Path::new("./keymill-data")));
-                vec![beside.map_or_else(|| DEFAULT_SERVER.to_owned(), |file| format!("http://{}", file.http))]
+                let scheme = |file: &ServerFile| if file.tls { "https" } else { "http" };
+                let address = |file: ServerFile| format!("{}://{}", scheme(&file), door(&file));
+                vec![beside.map_or_else(|| DEFAULT_SERVER.to_owned(), address)]
             }
         };
-        Self { servers, http: legacy::Client::builder(TokioExecutor::new()).build_http() }
+        let bearer = token(global.token_file.as_deref())?;
+        let secure = servers.iter().any(|server| server.starts_with("https:"));
+        let http = legacy::Client::builder(TokioExecutor::new()).build(Connector::new(global, secure)?);
+        Ok(Self { servers, bearer, http })
     }
 
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
@@ -75,11 +99,14 @@ impl Client {
             let uri: Uri = format!("{server}{path}")
                 .parse()
                 .with_context(|| format!("`{server}` is not a server's address, such as {DEFAULT_SERVER}"))?;
-            if uri.scheme_str() != Some("http") {
-                bail!("`{server}`: only http:// is spoken by this version");
+            if !matches!(uri.scheme_str(), Some("http" | "https")) {
+                bail!("`{server}` starts with neither http:// nor https://");
             }
             let mut request =
                 Request::builder().method(method.clone()).uri(uri).header(header::ACCEPT, accept);
+            if let Some(bearer) = &self.bearer {
+                request = request.header(header::AUTHORIZATION, bearer);
+            }
             if body.is_some() {
                 request = request.header(header::CONTENT_TYPE, "application/json");
             }
@@ -97,6 +124,24 @@ impl Client {
             )
         })
     }
+}
+
+/// The token to show, if there is one: from the file, else from the environment, never from the command line,
+/// which anyone on the machine can read.
+fn token(file: Option<&Path>) -> anyhow::Result<Option<HeaderValue>> {
+    let text = match file {
+        Some(file) => std::fs::read_to_string(file)
+            .with_context(|| format!("the token file {} cannot be read", file.display()))?,
+        None => std::env::var("KEYMILL_TOKEN").unwrap_or_default(),
+    };
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let mut bearer = HeaderValue::try_from(format!("Bearer {}", text.trim()))
+        .ok()
+        .context("the token holds characters that no token has")?;
+    bearer.set_sensitive(true);
+    Ok(Some(bearer))
 }
 
 fn to_json(body: &impl Serialize) -> Bytes {

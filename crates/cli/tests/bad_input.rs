@@ -523,7 +523,7 @@ fn definitions_that_make_no_sense_are_refused_by_field() {
         (pool(json!({"stock_max": "20m"})), "stock_max"),
         (pool(json!({"outage_budget": "20M"})), "outage_budget"),
         (pool(json!({"outage_budget": 60})), "outage_budget"),
-        (pool(json!({"rate_limit": 5})), "rate_limit"),
+        (pool(json!({"audit": 5})), "audit"),
         (pool(json!({"lenght": 8})), "lenght"),
         (pool(json!({"secret": "00"})), "secret"),
         (sequence(json!({"step": 0})), "step"),

@@ -61,7 +61,7 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_opened() {
         ("[keyspaces.promo]\nscheme = \"pool\"\nlength = 11\n", &["keyspaces.promo", "length", "11"]),
         ("[keyspaces.promo]\nscheme = \"pool\"\noffset = 5\n", &["keyspaces.promo", "offset", "sequence"]),
         ("[keyspaces.promo]\nscheme = \"digest\"\n", &["keyspaces.promo", "digest"]),
-        ("[keyspaces.promo]\nscheme = \"pool\"\nrate_limit = 5\n", &["keyspaces.promo", "rate_limit"]),
+        ("[keyspaces.promo]\nscheme = \"pool\"\naudit = 5\n", &["keyspaces.promo", "audit"]),
         (
             "[keyspaces.promo]\nscheme = \"pool\"\nstock_min = \"2K\"\nstock_max = \"1K\"\n",
             &["keyspaces.promo", "stock_min", "2K", "stock_max", "1K"],
@@ -387,4 +387,22 @@ fn peers_need_a_region_and_an_address() {
         home.write("keymill.toml", &format!("[ledger]\npeers = [\"{peers}\"]\n{region}\n"));
         assert_refused(&home.server().run(), 1, &["ledger.peers", named]);
     }
+}
+
+#[test]
+fn a_ledger_that_was_meant_to_be_named_is_not_replaced_by_the_embedded_one() {
+    let home = Home::new();
+    let empty = home.server().environment("KEYMILL_LEDGER__URL", "");
+    assert_refused(&empty.run(), 1, &["ledger.url", "KEYMILL_LEDGER__URL", "empty"]);
+    assert_refused(&home.server().arguments(&["--ledger", ""]).run(), 1, &["ledger.url", "empty"]);
+    assert!(!home.data().exists());
+}
+
+#[test]
+fn a_config_that_cannot_be_read_is_told_without_its_secrets() {
+    let home = Home::new();
+    home.write("keymill.toml", "[ledger]\nurl = \"postgres://app:s3cret@db/keys\n");
+    let refused = home.server().run();
+    assert_refused(&refused, 1, &["keymill.toml", "not TOML", "line 2"]);
+    assert!(!refused.stderr.contains("s3cret"), "{refused:#?}");
 }

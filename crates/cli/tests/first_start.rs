@@ -235,8 +235,10 @@ fn what_the_command_takes_and_inspects_is_what_the_server_issued() {
     assert_eq!(problem.code, Some(1));
     assert!(problem.stdout.contains("urn:keymill:keyspace_not_found"), "{}", problem.stdout);
     assert_eq!(home.run(&["take", "links", "-n", "0"]).code, Some(2), "misuse");
+    // Named, because somebody else may be at the usual address.
+    let url = server.url();
     server.terminate();
-    let gone = home.run(&["take", "links"]);
+    let gone = home.run(&["--server", &url, "take", "links"]);
     assert_eq!(gone.code, Some(1));
     assert!(gone.stderr.contains("keymill serve"), "it says what to do: {}", gone.stderr);
 }

@@ -12,6 +12,7 @@ pub mod haul;
 mod inspect;
 mod lend;
 mod lifecycle;
+pub mod meter;
 mod milled;
 mod node;
 pub mod pen;

@@ -1,7 +1,7 @@
 //! A node: one process on a ledger, the keyspaces it serves and how it fares.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -13,7 +13,7 @@ use std::{
 use arc_swap::ArcSwap;
 use keymill_id::{Definition, KeyspaceName, Mint, Number, ROUTE_WORDS, Scheme, Secret, Stated};
 use keymill_ledger::{
-    HoleKind, KeyspaceRow, Ledger, LedgerError, LedgerId, NodeName, Timestamp, Track,
+    HoleKind, KeyspaceRow, Ledger, LedgerError, LedgerId, NodeName, Timestamp, TokenRow, Track,
     ops::{self, CreateKeyspace, Reserved, Withheld},
 };
 use tokio::{
@@ -132,6 +132,8 @@ pub struct Node {
     pub(crate) keyspaces: ArcSwap<Keyspaces>,
     /// Held while the map of keyspaces is changed.
     pub(crate) editing: tokio::sync::Mutex<()>,
+    /// Keyspaces that were changed here since they were all last read: what was read of them may be older.
+    edited: Mutex<HashSet<KeyspaceName>>,
     misses: Mutex<HashMap<KeyspaceName, Instant>>,
     lookups: Semaphore,
     hopper: Hopper,
@@ -195,6 +197,7 @@ impl Node {
             state: watch::channel(NodeState::Starting { why: None }).0,
             keyspaces: ArcSwap::default(),
             editing: tokio::sync::Mutex::default(),
+            edited: Mutex::default(),
             misses: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS_MAX),
             hopper,
@@ -227,6 +230,11 @@ impl Node {
 
     pub fn now(&self) -> Timestamp {
         self.clock.wall()
+    }
+
+    /// Since the node was started; for what is counted by the second.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
     }
 
     pub fn state(&self) -> watch::Receiver<NodeState> {
@@ -443,12 +451,22 @@ impl Node {
         Ok(row)
     }
 
+    pub async fn put_token(&self, token: TokenRow) -> Result<(), LedgerError> {
+        self.pen.put_token(token).await.inspect_err(|error| self.note(error, "put_token"))
+    }
+
+    /// Says whether there was such a token.
+    pub async fn revoke_token(&self, id: String) -> Result<bool, LedgerError> {
+        self.pen.revoke_token(id).await.inspect_err(|error| self.note(error, "revoke_token"))
+    }
+
     /// Begins to serve what the ledger says, or stops to: one entry of the map changes.
     async fn admit(self: &Arc<Self>, row: &KeyspaceRow) -> Result<(), IssueError> {
         let _editing = self.editing.lock().await;
         let mut keyspaces = Keyspaces::clone(&self.keyspaces.load());
         self.refuse_unless_serving()?;
         self.enter(&mut keyspaces, row)?;
+        self.edited.lock().expect(UNBROKEN).insert(row.name.clone());
         self.keyspaces.store(Arc::new(keyspaces));
         Ok(())
     }
@@ -502,15 +520,20 @@ impl Node {
 
     /// Reads all keyspaces from the ledger and serves what is new.
     pub(crate) async fn reload(self: &Arc<Self>, changes: u64) -> Result<(), LedgerError> {
+        self.edited.lock().expect(UNBROKEN).clear();
         let rows = self.ledger().keyspaces().await?;
         let _editing = self.editing.lock().await;
+        let edited = std::mem::take(&mut *self.edited.lock().expect(UNBROKEN));
         let mut keyspaces = Keyspaces::clone(&self.keyspaces.load());
-        for row in &rows {
+        for row in rows.iter().filter(|row| !edited.contains(&row.name)) {
             // One that cannot be read was logged, and must not keep the others from being served.
             let _ = self.enter(&mut keyspaces, row);
         }
         self.keyspaces.store(Arc::new(keyspaces));
-        self.changes.store(changes, Ordering::Relaxed);
+        // Otherwise the next heartbeat reads them again.
+        if edited.is_empty() {
+            self.changes.store(changes, Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -13,11 +13,11 @@ use std::{
 
 use keymill_id::{KeyspaceName, Number};
 use keymill_ledger::{
-    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, Track, WorkerId,
+    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, TokenRow, Track, WorkerId,
     ops::{
         CreateKeyspace, CreatedKeyspace, GiveBack, GivenBack, Heartbeat, Lease, LeaseWorker, Progress, Pulse,
-        Register, Registration, ReleaseWorker, RenewWorker, ReportWitness, Reserve, Reserved, RetireKeyspace,
-        Settlement, Stamp, Stop, TuneKeyspace, Withheld, Withhold, Withholding,
+        PutToken, Register, Registration, ReleaseWorker, RenewWorker, ReportWitness, Reserve, Reserved,
+        RetireKeyspace, RevokeToken, Settlement, Stamp, Stop, TuneKeyspace, Withheld, Withhold, Withholding,
     },
 };
 
@@ -260,6 +260,17 @@ impl Pen {
     pub async fn retire_keyspace(&self, name: &KeyspaceName) -> Result<KeyspaceRow, LedgerError> {
         let op = |stamp| RetireKeyspace { stamp, name: name.clone() };
         Ok(self.write("retire_keyspace", |stamp| self.ledger.retire_keyspace(op(stamp))).await?.0)
+    }
+
+    pub async fn put_token(&self, token: TokenRow) -> Result<(), LedgerError> {
+        let op = |stamp| PutToken { stamp, token };
+        self.write("put_token", |stamp| self.ledger.put_token(op(stamp))).await.map(|((), _)| ())
+    }
+
+    /// Says whether there was such a token.
+    pub async fn revoke_token(&self, id: String) -> Result<bool, LedgerError> {
+        let op = |stamp| RevokeToken { stamp, id };
+        Ok(self.write("revoke_token", |stamp| self.ledger.revoke_token(op(stamp))).await?.0)
     }
 
     /// `op` makes the operation once its stamp is known. A lease grants no number, so the witness need not know.

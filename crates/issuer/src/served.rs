@@ -13,7 +13,9 @@ use crate::{
     error::IssueError,
     free::Free,
     haul::Haul,
+    meter::Meter,
     milled::{Hopper, Milled},
+    quantity::Count,
     stock::Offer,
     timed::{TimeGlance, Timed},
     tuning::Tuned,
@@ -25,6 +27,8 @@ pub struct Served {
     pub definition: Definition,
     pub fingerprint: String,
     pub created_at: Timestamp,
+    /// `rate_limit`, for the front ends to charge.
+    pub meter: Meter,
     supply: Supply,
 }
 
@@ -88,6 +92,7 @@ impl Served {
             definition,
             fingerprint: row.fingerprint.clone(),
             created_at: row.created_at,
+            meter: Meter::new(tuned.rate_limit.map(|rate| rate.0)),
             supply,
         }
     }
@@ -178,7 +183,7 @@ impl Served {
                 burned: 0,
                 reserves: 0,
                 rate: 0.0,
-                tuned: Tuned::default(),
+                tuned: Tuned { rate_limit: self.meter.rate().map(Count), ..Tuned::default() },
             },
         }
     }
@@ -199,6 +204,12 @@ impl Served {
     /// How far the clock is behind, where that makes the node unfit to serve.
     pub fn unfit(&self) -> Option<u64> {
         self.timed()?.unfit()
+    }
+
+    /// Nothing is left here, and the ledger has to be asked before there is.
+    pub fn has_run_dry(&self) -> bool {
+        let needs_ledger = !matches!(self.supply, Supply::Free(_)) && !self.is_retired();
+        needs_ledger && self.glance().stock == 0
     }
 
     /// Whether `number` is held here and has not left.
@@ -228,6 +239,7 @@ impl Served {
     }
 
     pub(crate) fn tune(&self, tuned: Tuned) {
+        self.meter.set_rate(tuned.rate_limit.map(|rate| rate.0));
         match &self.supply {
             Supply::Milled(milled) => milled.tune(tuned),
             Supply::Timed(timed) => timed.tune(tuned),

@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{Count, Span};
+use crate::{
+    meter::RATE_MAX,
+    quantity::{Count, Span},
+};
 
 /// When the clock is behind what was already embedded in IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +38,9 @@ macro_rules! tuning {
         #[serde(deny_unknown_fields, default)]
         pub struct Tuning {
             $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
+            /// Keys a second that each node lets out; no limit unless it is said.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub rate_limit: Option<Count>,
             /// A static worker id: this one or none. Only a node's own config may say it.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub worker: Option<u16>,
@@ -45,24 +51,27 @@ macro_rules! tuning {
         pub struct Tuned {
             $(pub $field: $type,)*
             #[serde(skip_serializing_if = "Option::is_none")]
+            pub rate_limit: Option<Count>,
+            #[serde(skip_serializing_if = "Option::is_none")]
             pub worker: Option<u16>,
         }
 
         impl Default for Tuned {
             fn default() -> Self {
-                Self { $($field: $default,)* worker: None }
+                Self { $($field: $default,)* rate_limit: None, worker: None }
             }
         }
 
         impl Tuning {
             /// The names, as requests and configs spell them.
-            pub const NAMES: &[&str] = &[$(stringify!($field),)* "worker"];
+            pub const NAMES: &[&str] = &[$(stringify!($field),)* "rate_limit", "worker"];
 
             /// This over `beneath` over the defaults.
             pub fn over(&self, beneath: &Self) -> Tuned {
                 let default = Tuned::default();
                 Tuned {
                     $($field: self.$field.or(beneath.$field).unwrap_or(default.$field),)*
+                    rate_limit: self.rate_limit.or(beneath.rate_limit),
                     worker: self.worker,
                 }
             }
@@ -121,6 +130,15 @@ impl Tuning {
         if stock_min > stock_max {
             let message = format!("`stock_min` ({stock_min}) must not exceed `stock_max` ({stock_max})");
             return Some(("stock_min", message));
+        }
+        if let Some(rate) = self.rate_limit
+            && !(1..=RATE_MAX).contains(&rate.0)
+        {
+            let most = Count(RATE_MAX);
+            let message = format!(
+                "`rate_limit` ({rate}) must be from 1 to {most} keys a second; leave it out for none"
+            );
+            return Some(("rate_limit", message));
         }
         if workers == 0 {
             return Some(("workers", "`workers` must be at least 1".to_owned()));

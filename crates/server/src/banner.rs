@@ -1,6 +1,6 @@
 //! The first thing a person sees: where it listens, what there is, what to try.
 
-use std::{io::Write, net::SocketAddr, sync::Arc};
+use std::{io::Write, sync::Arc};
 
 use keymill_issuer::Node;
 
@@ -12,18 +12,25 @@ use crate::{
 /// Keyspaces listed by name; more are only counted.
 const SHOWN_MAX: usize = 8;
 
-pub(crate) fn print(node: &Arc<Node>, config: &Config, listening: &Listening) {
-    let address = listening.http;
+pub(crate) fn print(node: &Arc<Node>, config: &Config, listening: &Listening, guarded: bool) {
+    let address = format!("{}://{}", listening.scheme(), listening.http);
     let mut known: Vec<_> = node.all_known().into_iter().filter(|served| !served.is_retired()).collect();
     known.sort_by(|a, b| a.name.cmp(&b.name));
     let ledger = node.ledger();
     let mut lines = vec![
         format!("Keymill {} serves as node {}", crate::VERSION, node.name()),
-        format!("  HTTP       http://{address}   (API: http://{address}/docs)"),
+        format!("  HTTP       {address}   (API: {address}/docs)"),
         format!("  ledger     {} {} ({})", ledger.store(), place(config), ledger.grade()),
     ];
     if let Some(resp) = listening.resp {
-        lines.insert(2, format!("  Redis      redis://{resp}   (LPOP, SPOP, INCR)"));
+        let scheme = if listening.tls { "rediss" } else { "redis" };
+        lines.insert(2, format!("  Redis      {scheme}://{resp}   (LPOP, SPOP, INCR)"));
+    }
+    if let Some(admin) = listening.admin {
+        lines.push(format!("  admin      {}://{admin}   (ledger, tokens, retire)", listening.scheme()));
+    }
+    if guarded {
+        lines.push("  callers    need a token   (keymill token list)".to_owned());
     }
     for served in known.iter().take(SHOWN_MAX) {
         lines.push(format!("  keyspace   {:<10} {}", served.name.as_str(), describe(&served.definition)));
@@ -32,9 +39,10 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, listening: &Listening) {
         lines.push(format!("  and {} more: keymill keyspace list", known.len() - SHOWN_MAX));
     }
     let one = known.iter().find(|served| served.name.as_str() == "links").or(known.first());
+    let bearer = if guarded { " -H 'Authorization: Bearer TOKEN'" } else { "" };
     match one {
         Some(served) => lines
-            .push(format!("  try        curl -X POST http://{address}/v1/keyspaces/{}/keys", served.name)),
+            .push(format!("  try        curl{bearer} -X POST {address}/v1/keyspaces/{}/keys", served.name)),
         None => lines.push("  try        keymill keyspace create links --scheme pool".to_owned()),
     }
     // Whoever started us may have stopped reading; that is no reason to die.
@@ -50,11 +58,12 @@ fn place(config: &Config) -> String {
 }
 
 /// It answers, but serves no keys.
-pub(crate) fn print_halted(node: &Node, address: SocketAddr, reason: &str) {
+pub(crate) fn print_halted(node: &Node, listening: &Listening, reason: &str) {
+    let address = format!("{}://{}", listening.scheme(), listening.http);
     let version = crate::VERSION;
     let _ = writeln!(
         std::io::stdout(),
-        "Keymill {version} answers at http://{address} as node {}, but serves no keys: the ledger is halted.\n  \
+        "Keymill {version} answers at {address} as node {}, but serves no keys: the ledger is halted.\n  \
          why        {reason}\n  look       keymill ledger show\n  then       keymill ledger advance",
         node.name()
     );

@@ -28,6 +28,11 @@ pub struct ServerFile {
     pub http: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resp: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
+    /// They speak TLS.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 impl DataDir {
@@ -60,6 +65,8 @@ impl DataDir {
             node: self.node.to_string(),
             http: listening.http.to_string(),
             resp: listening.resp.map(|resp| resp.to_string()),
+            admin: listening.admin.map(|admin| admin.to_string()),
+            tls: listening.tls,
         };
         let path = self.path.join("server.json");
         let json = serde_json::to_string_pretty(&file).expect("plain data");

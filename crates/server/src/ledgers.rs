@@ -42,14 +42,15 @@ impl fmt::Debug for StoreUrl {
 pub(crate) const SHARED: [&str; 9] =
     ["postgres", "postgresql", "mysql", "mariadb", "redis", "rediss", "etcd", "etcds", "zookeeper"];
 
-/// What the settings say, for a ledger that gets `new_id` if it is made now.
-pub fn options(config: &LedgerConfig, new_id: LedgerId, at: Timestamp) -> StoreOptions {
+/// What the settings say, for a ledger that gets `new_id` if it may be made, and is made now.
+pub fn options(config: &LedgerConfig, create: bool, new_id: LedgerId, at: Timestamp) -> StoreOptions {
     let file = |path: &str| (!path.is_empty()).then(|| path.into());
     StoreOptions {
         lossy_accepted: config.lossy == Lossy::Accepted,
         migrate: config.migrate,
         timeout: config.timeout.duration(),
         tls: Tls { ca: file(&config.tls_ca), cert: file(&config.tls_cert), key: file(&config.tls_key) },
+        create,
         new_id,
         at,
     }

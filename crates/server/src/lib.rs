@@ -1,5 +1,6 @@
 //! The Keymill server: configuration, the front ends, and the life of the process.
 
+pub mod auth;
 mod banner;
 pub mod config;
 mod data_dir;
@@ -12,6 +13,7 @@ mod peers;
 mod resp;
 mod serve;
 mod telemetry;
+mod tls;
 
 pub use data_dir::ServerFile;
 pub use http::openapi;

@@ -11,11 +11,13 @@ use keymill_issuer::{
 };
 use keymill_ledger::{Ledger, SqliteStore};
 use tokio::{
+    net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 
 use crate::{
+    auth::{self, Guard},
     banner,
     config::{Config, LedgerUrl},
     data_dir::DataDir,
@@ -23,6 +25,7 @@ use crate::{
     http::{App, State, listen},
     ledgers, peers,
     resp::{self, Front, listen::Threads},
+    tls::{self, Tls},
 };
 
 /// The real addresses; a configured port may have been 0.
@@ -30,22 +33,43 @@ use crate::{
 pub(crate) struct Listening {
     pub http: SocketAddr,
     pub resp: Option<SocketAddr>,
+    pub admin: Option<SocketAddr>,
+    /// They speak TLS.
+    pub tls: bool,
+}
+
+impl Listening {
+    fn all(&self) -> Vec<SocketAddr> {
+        [Some(self.http), self.resp, self.admin].into_iter().flatten().collect()
+    }
+
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
 }
 
 /// Runs the server until it is told to stop. `has_file` says whether a config file was read: without
 /// one, an empty ledger gets keyspaces to try.
 pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     descriptors::raise_limit();
+    let tls = Tls::open(&config.listen, config.limits.request_timeout.duration())?;
     let data_dir = DataDir::open(&config.data_dir, &config.node)?;
     let listener = listen::bind(config.http()?, "listen.http", "--http")?;
     let address = listener.local_addr()?;
     let resp = config.resp()?.map(|at| listen::bind(at, "listen.resp", "--resp")).transpose()?;
+    let admin =
+        config.admin()?.map(|at| listen::bind(at, "listen.admin", "KEYMILL_LISTEN__ADMIN")).transpose()?;
     let listening = Listening {
         http: address,
-        resp: resp.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?,
+        resp: resp.as_ref().map(TcpListener::local_addr).transpose()?,
+        admin: admin.as_ref().map(TcpListener::local_addr).transpose()?,
+        tls: tls.is_some(),
     };
     let clock = Arc::new(SystemClock::new());
-    let ledger = open_ledger(&config, &data_dir, &*clock).await?;
+    let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
+    let is_new = witness.memory().ledger.is_none();
+    let ledger = open_ledger(&config, &data_dir, &*clock, is_new).await?;
+    let guard = post_guard(&config, &listening, &*ledger, clock.clone()).await?;
     let settings = NodeSettings {
         name: data_dir.node.clone(),
         region: config.ledger.region,
@@ -58,33 +82,42 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         if_empty: if has_file { Vec::new() } else { to_try().collect() },
         elsewhere: peers::ask(&config.ledger.peers).await,
         version: crate::VERSION.to_owned(),
-        address: format!("http://{address}"),
+        address: format!("{}://{address}", listening.scheme()),
         lanes: std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
     data_dir.announce(&listening)?;
 
     let (stop, stopping) = watch::channel(false);
-    let state = Arc::new(State::new(node.clone(), config.clone()));
-    let http =
-        tokio::spawn(listen::serve(listener, App::new(state), config.limits.clone(), stopping.clone()));
+    if guard.is_on() {
+        tokio::spawn(auth::keep(guard.clone(), Arc::downgrade(&node)));
+    }
+    if let Some(tls) = &tls {
+        tokio::spawn(tls::watch(Arc::downgrade(tls)));
+    }
+    let state = Arc::new(State::new(node.clone(), config.clone(), guard.clone(), listening.admin));
+    let app = App::new(state);
+    let listen = |listener, app| {
+        tokio::spawn(listen::serve(listener, app, config.limits.clone(), tls.clone(), stopping.clone()))
+    };
+    let admin = admin.map(|listener| listen(listener, app.for_admins()));
+    let http = listen(listener, app);
     let resp = resp.zip(listening.resp).map(|(listener, at)| {
-        let front = Front::new(node.clone(), config.limits.clone(), at);
+        let front = Front::new(node.clone(), config.limits.clone(), guard.clone(), tls.clone(), at);
         let threads = Threads::start(&front, &stopping)?;
-        anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping)))
+        anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping.clone())))
     });
     let resp = resp.transpose()?;
 
-    let ended = run(&node, &config, &listening, stops).await;
+    let ended = run(&node, &config, &listening, guard.is_on(), stops).await;
     let begun = Instant::now();
     let _ = stop.send(true);
     node.drain();
     let _ = http.await;
-    if let Some(resp) = resp {
-        let _ = resp.await;
+    for other in [admin, resp].into_iter().flatten() {
+        let _ = other.await;
     }
     let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
     let stopped = node.stop(left).await;
@@ -101,11 +134,53 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     ended
 }
 
+/// The tokens as they are now. Where they are needed and there are none, nobody could ask for anything, and the
+/// first one has to be made before the start. A ledger that cannot be reached is no reason not to start: until it
+/// can be, nobody is let in.
+async fn post_guard(
+    config: &Config,
+    listening: &Listening,
+    ledger: &dyn Ledger,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<Guard>> {
+    let mode = config.auth.mode;
+    let guard = Arc::new(Guard::new(auth::is_needed(mode, &listening.all()), clock));
+    let outside = listening.all().into_iter().find(|at| !at.ip().is_loopback());
+    if let (false, Some(at)) = (guard.is_on(), outside) {
+        tracing::warn!(
+            "auth.mode is \"off\", and {at} is not loopback: whoever can reach it may do everything"
+        );
+    }
+    if !guard.is_on() {
+        return Ok(guard);
+    }
+    match guard.read(ledger).await {
+        Ok(1..) => Ok(guard),
+        Ok(0) => {
+            let why = outside.map_or_else(
+                || "auth.mode is \"on\"".to_owned(),
+                |at| format!("{at} is not loopback (auth.mode is \"{}\")", mode.as_str()),
+            );
+            bail!(
+                "{why}, so callers need a token, and the ledger has none that is still accepted; make the first with \
+                 `keymill token create --name admin --scope admin,inspect,take --data-dir {}` (or `--ledger URL`), or \
+                 let everyone in with auth.mode = \"off\"",
+                config.data_dir.display()
+            )
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the tokens cannot be read yet, and nobody is let in until they are: {error}");
+            Ok(guard)
+        }
+    }
+}
+
 /// Until a signal, or until the node must not go on.
 async fn run(
     node: &Arc<Node>,
     config: &Config,
     listening: &Listening,
+    guarded: bool,
     [mut terminate, mut interrupt]: [Signal; 2],
 ) -> anyhow::Result<()> {
     let mut state = node.state();
@@ -115,11 +190,11 @@ async fn run(
         match now {
             NodeState::Serving if !greeted => {
                 greeted = true;
-                banner::print(node, config, listening);
+                banner::print(node, config, listening, guarded);
             }
             NodeState::Halted { reason } if !warned => {
                 warned = true;
-                banner::print_halted(node, listening.http, &reason);
+                banner::print_halted(node, listening, &reason);
             }
             NodeState::Dead { reason } => bail!(reason),
             _ => {}
@@ -132,20 +207,29 @@ async fn run(
     }
 }
 
+/// `is_new`: this node remembers no ledger, and may make one where there is none.
 async fn open_ledger(
     config: &Config,
     data_dir: &DataDir,
     clock: &dyn Clock,
+    is_new: bool,
 ) -> anyhow::Result<Arc<dyn Ledger>> {
     let id = ledgers::new_id().context("no randomness to be had")?;
     let path = match config.ledger_url()? {
         LedgerUrl::Sqlite(path) => path,
         LedgerUrl::Shared(url) => {
-            return Ok(ledgers::open(&url, ledgers::options(&config.ledger, id, clock.wall()))?);
+            let options = ledgers::options(&config.ledger, is_new, id, clock.wall());
+            return Ok(ledgers::open(&url, options)?);
         }
     };
     let (holder, at) = (format!("node {}", data_dir.node), clock.wall());
     let shown = path.display().to_string();
+    if !is_new && !path.exists() {
+        bail!(
+            "there is no ledger at {shown}, but this node remembers one: restore it and run `keymill ledger advance`, \
+             or start with a new data dir to begin anew"
+        );
+    }
     let opened =
         tokio::task::spawn_blocking(move || SqliteStore::open_ledger(&path, &holder, id, at)).await?;
     let (ledger, created) = opened.with_context(|| format!("the ledger {shown} could not be opened"))?;

@@ -143,6 +143,7 @@ fn tune(fields: &mut Map<String, Value>, tuning: Tuning) {
         ("lease_ttl", tuning.lease_ttl),
         ("recycle_delay", tuning.recycle_delay),
         ("forward_max", tuning.forward_max),
+        ("rate_limit", tuning.rate_limit),
     ];
     fields.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
     let counts = [("workers", tuning.workers.map(u32::from)), ("sequence_start", tuning.sequence_start)];

@@ -1,39 +1,27 @@
 //! `keymill ledger …`: through the server that holds the ledger, or on the store itself.
 
-use std::{
-    fs::OpenOptions,
-    io::Write,
-    net::TcpStream,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
 use anyhow::{Context, bail};
 use http_body_util::BodyExt;
 use hyper::Method;
 use keymill_api::{AdvanceAnswer, AdvanceRequest, GoneNode, LedgerView, Refusal, TrackView};
 use keymill_issuer::witness::Witness;
-use keymill_ledger::{
-    Ledger, LedgerError, LedgerId, NodeName, SqlStore, SqliteStore, StoreOptions, Timestamp, ops,
-};
-use keymill_server::{
-    ServerFile,
-    config::{Layers, LedgerUrl},
-    ledgers,
-};
+use keymill_ledger::{Ledger, LedgerError, NodeName, SqlStore, ops};
+use keymill_server::config::LedgerUrl;
 
+use super::place::{Absent, Place, configured, now};
 use crate::{
-    args::{self, Which},
-    client::{Client, whole},
+    args::{self, Global, Which},
+    client::whole,
     output::{self, Refused},
 };
 
-pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(global: &Global, command: args::Ledger) -> anyhow::Result<()> {
+    let json = global.json;
     match command {
         args::Ledger::Show { which } => {
-            let view = Desk::open(server, &which)?.show().await?;
+            let view = Desk::open(global, &which)?.show().await?;
             if json {
                 output::json(&view);
             } else {
@@ -41,7 +29,7 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
             }
         }
         args::Ledger::Advance { which, dry_run, yes, without, skip } => {
-            let desk = Desk::open(server, &which)?;
+            let desk = Desk::open(global, &which)?;
             let skip = skip.unwrap_or(0);
             let without: Vec<_> = without.into_iter().map(|node| GoneNode { node, skip }).collect();
             let plan = AdvanceRequest { dry_run: true, without: without.clone() };
@@ -65,7 +53,7 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
         }
         args::Ledger::Migrate { ledger } => migrate(&ledger, json).await?,
         args::Ledger::Backup { file, which } => {
-            Desk::open(server, &which)?.backup(&file).await?;
+            Desk::open(global, &which)?.backup(&file).await?;
             if json {
                 output::json(&serde_json::json!({ "file": file }));
             } else {
@@ -80,49 +68,17 @@ pub(crate) async fn run(server: Option<&str>, command: args::Ledger, json: bool)
 }
 
 /// Where the ledger is looked after.
-enum Desk {
-    Server(Box<Client>),
-    /// The node whose witness is in `data_dir` cannot report by itself.
-    Store {
-        ledger: Arc<dyn Ledger>,
-        data_dir: Option<PathBuf>,
-    },
-}
+struct Desk(Place);
 
 impl Desk {
-    fn open(server: Option<&str>, which: &Which) -> anyhow::Result<Self> {
-        let data_dir = which.data_dir.clone();
-        let running = data_dir.as_deref().and_then(ServerFile::read).filter(is_alive);
-        let url = match (&which.ledger, &data_dir) {
-            _ if server.is_some() || running.is_some() => None,
-            (Some(url), _) => Some(configured(url)?.0),
-            (None, Some(dir)) => Some(LedgerUrl::Sqlite(dir.join("keymill.db"))),
-            (None, None) => None,
-        };
-        let file = match url {
-            None => return Ok(Self::Server(Box::new(Client::new(server, data_dir.as_deref())))),
-            Some(LedgerUrl::Sqlite(file)) => file,
-            Some(LedgerUrl::Shared(url)) => {
-                let (_, mut options) = configured(url.reveal())?;
-                // To look after a ledger is no reason to make or change tables, or to refuse what it runs on.
-                options.migrate = false;
-                options.lossy_accepted = true;
-                return Ok(Self::Store { ledger: ledgers::open(&url, options)?, data_dir });
-            }
-        };
-        if !file.exists() {
-            bail!("there is no ledger at {}", file.display());
-        }
-        let id = LedgerId(String::new()); // only a new ledger takes it, and this one exists
-        let (ledger, _) = SqliteStore::open_ledger(&file, "keymill ledger", id, now())?;
-        let beside = file.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Self::Store { ledger, data_dir: Some(data_dir.unwrap_or(beside)) })
+    fn open(global: &Global, which: &Which) -> anyhow::Result<Self> {
+        Place::open(global, which, Absent::Refused).map(Self)
     }
 
     async fn show(&self) -> anyhow::Result<LedgerView> {
-        let ledger = match self {
-            Self::Server(client) => return client.get("/v1/ledger").await?.read(),
-            Self::Store { ledger, .. } => ledger,
+        let ledger = match &self.0 {
+            Place::Server(client) => return client.get("/v1/ledger").await?.read(),
+            Place::Store { ledger, .. } => ledger,
         };
         let survey = ledger.survey(ops::Survey { at: now() }).await?;
         let tracks = ledger.tracks().await?.into_iter().map(|(track, row)| TrackView {
@@ -143,9 +99,9 @@ impl Desk {
     }
 
     async fn advance(&self, request: &AdvanceRequest) -> anyhow::Result<AdvanceAnswer> {
-        let (ledger, data_dir) = match self {
-            Self::Server(client) => return client.post("/v1/ledger/advance", request).await?.read(),
-            Self::Store { ledger, data_dir } => (ledger, data_dir),
+        let (ledger, data_dir) = match &self.0 {
+            Place::Server(client) => return client.post("/v1/ledger/advance", request).await?.read(),
+            Place::Store { ledger, data_dir } => (ledger, data_dir),
         };
         if let Some(data_dir) = data_dir {
             report_beside(&**ledger, data_dir).await?;
@@ -160,9 +116,9 @@ impl Desk {
     }
 
     async fn backup(&self, to: &Path) -> anyhow::Result<()> {
-        let client = match self {
-            Self::Server(client) => client,
-            Self::Store { ledger, .. } => return Ok(ledger.backup(to, now()).await?),
+        let client = match &self.0 {
+            Place::Server(client) => client,
+            Place::Store { ledger, .. } => return Ok(ledger.backup(to, now()).await?),
         };
         if to.exists() {
             bail!("{} exists; choose another name", to.display());
@@ -186,16 +142,6 @@ impl Desk {
         file.sync_all()?;
         Ok(std::fs::rename(&partial, to)?)
     }
-}
-
-/// Which store a URL names, and what it is opened with: the environment says the rest, as it does to a server.
-fn configured(url: &str) -> anyhow::Result<(LedgerUrl, StoreOptions)> {
-    let mut layers = Layers::default();
-    layers.environment(std::env::vars());
-    layers.flag("--ledger", "ledger.url", Some(url));
-    let (config, _) = layers.finish()?;
-    let id = ledgers::new_id().context("no randomness to be had")?;
-    Ok((config.ledger_url()?, ledgers::options(&config.ledger, id, now())))
 }
 
 async fn migrate(url: &str, json: bool) -> anyhow::Result<()> {
@@ -234,17 +180,6 @@ async fn report_beside(ledger: &dyn Ledger, data_dir: &Path) -> anyhow::Result<(
         Ok(()) | Err(LedgerError::NotHalted) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// A server that died may have left its file behind.
-fn is_alive(file: &ServerFile) -> bool {
-    let address = file.http.parse();
-    address.is_ok_and(|address| TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok())
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn print(view: &LedgerView) {

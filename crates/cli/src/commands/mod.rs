@@ -10,24 +10,29 @@ mod decode;
 mod inspect;
 mod keyspace;
 mod ledger;
+mod place;
 mod plan;
 mod serve;
 mod take;
+mod token;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let global = cli.global;
-    let client = || Client::new(global.server.as_deref(), None);
+    let client = || Client::new(&global, None);
     match cli.command {
         Command::Serve(args) => serve::run(&args, global.json),
-        Command::Take { keyspace, count } => block_on(take::run(&client(), &keyspace, count, global.json)),
-        Command::Inspect { keyspace, key } => block_on(inspect::run(&client(), &keyspace, &key, global.json)),
+        Command::Take { keyspace, count } => block_on(take::run(&client()?, &keyspace, count, global.json)),
+        Command::Inspect { keyspace, key } => {
+            block_on(inspect::run(&client()?, &keyspace, &key, global.json))
+        }
         Command::Decode { id, layout, at } => {
             decode::run(id.as_deref(), layout.as_deref(), at.as_deref(), global.json)
         }
-        Command::Keyspace(command) => block_on(keyspace::run(&client(), command, global.json)),
-        Command::Ledger(command) => block_on(ledger::run(global.server.as_deref(), command, global.json)),
+        Command::Keyspace(command) => block_on(keyspace::run(&client()?, command, global.json)),
+        Command::Ledger(command) => block_on(ledger::run(&global, command)),
+        Command::Token(command) => block_on(token::run(&global, command)),
         Command::Plan(args) => plan::run(&args, global.json),
-        Command::Bench(args) => block_on(bench::run(&client(), &args, global.json)),
+        Command::Bench(args) => block_on(bench::run(&client()?, &args, global.json)),
         Command::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();
             clap_complete::generate(shell, &mut command, "keymill", &mut std::io::stdout());

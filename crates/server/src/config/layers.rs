@@ -72,8 +72,12 @@ impl Layers {
     pub fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        let table: Table = toml::from_str(&text)
-            .map_err(|error| ConfigError::NotToml { path: path.to_owned(), message: error.to_string() })?;
+        let table: Table = toml::from_str(&text).map_err(|error| {
+            // Its own rendering quotes the line, which may be one with a password.
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            let message = format!("line {line}: {}", error.message());
+            ConfigError::NotToml { path: path.to_owned(), message }
+        })?;
         let source = Source::File(path.to_owned());
         note_sources(&table, "", &source, &mut self.sources);
         cover(&mut self.merged, table);

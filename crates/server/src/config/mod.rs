@@ -25,6 +25,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub listen: Listen,
     pub ledger: LedgerConfig,
+    pub auth: Auth,
     pub log: Log,
     pub limits: Limits,
     #[serde(default)]
@@ -36,6 +37,36 @@ pub struct Config {
 pub struct Listen {
     pub http: String,
     pub resp: String,
+    pub admin: String,
+    pub tls_cert: String,
+    pub tls_key: String,
+    pub tls_client_ca: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    pub mode: AuthMode,
+}
+
+/// Whether callers need a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthMode {
+    /// As soon as a listener is not loopback.
+    Auto,
+    On,
+    Off,
+}
+
+impl AuthMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,7 +131,14 @@ impl Default for Config {
         Self {
             node: String::new(),
             data_dir: "./keymill-data".into(),
-            listen: Listen { http: "127.0.0.1:7070".to_owned(), resp: "127.0.0.1:7071".to_owned() },
+            listen: Listen {
+                http: "127.0.0.1:7070".to_owned(),
+                resp: "127.0.0.1:7071".to_owned(),
+                admin: String::new(),
+                tls_cert: String::new(),
+                tls_key: String::new(),
+                tls_client_ca: String::new(),
+            },
             ledger: LedgerConfig {
                 url: StoreUrl::default(),
                 lossy: Lossy::Refused,
@@ -113,6 +151,7 @@ impl Default for Config {
                 heartbeat: Span(2_000),
                 timeout: Span(2_000),
             },
+            auth: Auth { mode: AuthMode::Auto },
             log: Log { level: "info".to_owned(), format: LogFormat::Auto },
             limits: Limits {
                 count_max: 10_000,
@@ -186,8 +225,10 @@ impl Config {
             return wrong("limits.keepalive", "must be at least 1s".to_owned());
         }
         self.check_peers()?;
+        self.check_tls()?;
         self.http()?;
         self.resp()?;
+        self.admin()?;
         self.ledger_url()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
@@ -211,6 +252,19 @@ impl Config {
         Ok(())
     }
 
+    /// A certificate is of no use without its key, and who else is trusted only matters between the two.
+    fn check_tls(&self) -> Result<(), ConfigError> {
+        let Listen { tls_cert, tls_key, tls_client_ca, .. } = &self.listen;
+        let missing = match (tls_cert.is_empty(), tls_key.is_empty(), tls_client_ca.is_empty()) {
+            (false, true, _) => ("listen.tls_cert", "listen.tls_key"),
+            (true, false, _) => ("listen.tls_key", "listen.tls_cert"),
+            (true, true, false) => ("listen.tls_client_ca", "listen.tls_cert and listen.tls_key"),
+            _ => return Ok(()),
+        };
+        let problem = format!("is set, and needs {}", missing.1);
+        Err(ConfigError::Contradiction { setting: missing.0.to_owned(), problem })
+    }
+
     pub fn http(&self) -> Result<SocketAddr, ConfigError> {
         self.listen.http.parse().map_err(|_| ConfigError::Contradiction {
             setting: "listen.http".to_owned(),
@@ -232,6 +286,20 @@ impl Config {
         })
     }
 
+    /// Where dangerous calls are answered, if not everywhere.
+    pub fn admin(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        if self.listen.admin.is_empty() {
+            return Ok(None);
+        }
+        self.listen.admin.parse().map(Some).map_err(|_| ConfigError::Contradiction {
+            setting: "listen.admin".to_owned(),
+            problem: format!(
+                "is `{}`, which is not ADDRESS:PORT, such as 127.0.0.1:7072; leave it empty for none",
+                self.listen.admin
+            ),
+        })
+    }
+
     pub fn ledger_url(&self) -> Result<LedgerUrl, ConfigError> {
         let wrong =
             |problem: String| ConfigError::Contradiction { setting: "ledger.url".to_owned(), problem };
@@ -240,6 +308,9 @@ impl Config {
             return Ok(LedgerUrl::Sqlite(self.data_dir.join("keymill.db")));
         }
         match url.split_once(':') {
+            Some(("sqlite", path)) if path.starts_with("//") && !path.starts_with("///") => {
+                Err(wrong("names a host, but SQLite is a file; use sqlite:PATH".to_owned()))
+            }
             Some(("sqlite", path)) if !path.is_empty() => Ok(LedgerUrl::Sqlite(path.into())),
             Some(("memory", _)) => {
                 Err(wrong("is `memory:`, which forgets at every restart and would repeat keys".to_owned()))

@@ -11,7 +11,7 @@ use tonic::{body::Body, service::Routes};
 use tonic_health::pb::health_server::HealthServer;
 use tower::Service as _;
 
-use crate::http::State;
+use crate::{auth::Guard, config::Limits, http::State};
 
 mod arrival;
 mod batch;
@@ -30,7 +30,8 @@ const KEYMILL: &str = keymill_api::grpc::keymill_server::SERVICE_NAME;
 pub(crate) struct Grpc {
     keymill: KeymillServer<Service>,
     others: Routes,
-    limits: Arc<crate::config::Limits>,
+    limits: Arc<Limits>,
+    guard: Arc<Guard>,
 }
 
 impl Grpc {
@@ -39,13 +40,19 @@ impl Grpc {
         let most = usize::try_from(limits.body_bytes.0).unwrap_or(usize::MAX);
         let health = HealthServer::new(health::Health::new(state.node.clone()));
         let others = reflection(Routes::new(health.max_decoding_message_size(most)), most);
+        let guard = state.guard.clone();
         let keymill = KeymillServer::new(Service::new(state)).max_decoding_message_size(most);
-        Self { keymill, others: others.prepare(), limits }
+        Self { keymill, others: others.prepare(), limits, guard }
     }
 
-    pub(crate) async fn call(&self, request: Request<Incoming>) -> Response<Body> {
+    pub(crate) async fn call(&self, mut request: Request<Incoming>) -> Response<Body> {
         let is_ours = request.uri().path().strip_prefix('/').is_some_and(|path| path.starts_with(KEYMILL));
         let Ok(mut response) = if is_ours {
+            // Health and reflection are open to all, as their HTTP kin are.
+            match self.guard.bearer(request.headers()) {
+                Ok(caller) => request.extensions_mut().insert(caller),
+                Err(refusal) => return refuse::status(&refusal).into_http(),
+            };
             let within = self.limits.request_timeout;
             self.keymill.clone().call(request.map(|body| arrival::Timely::new(body, within))).await
         } else {

@@ -24,7 +24,7 @@ pub(super) fn status(refusal: &Refusal) -> Status {
 fn spelled(code: tonic::Code, refusal: &Refusal) -> Status {
     let mut metadata = MetadataMap::with_capacity(2);
     metadata.insert(KEYMILL_CODE, MetadataValue::from_static(refusal.code.as_str()));
-    if let Some(seconds) = refusal.code.retry_after() {
+    if let Some(seconds) = refusal.retry_after() {
         metadata.insert(RETRY_AFTER, seconds.into());
     }
     Status::with_metadata(code, refusal.detail.clone(), metadata)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use keymill_api::{
-    Code, KeyView, Refusal,
+    Code, KeyView, Refusal, Scope,
     grpc::{
         InspectRequest, InspectResponse, LeaseWorkerRequest, ReleaseWorkerRequest, ReleaseWorkerResponse,
         RenewWorkerRequest, StreamRequest, TakeRequest, TakeResponse, WorkerLease, keymill_server::Keymill,
@@ -18,14 +18,14 @@ use super::{
     refuse::{refused, repeated, status},
     stream::{self, KeyStream, Order},
 };
-use crate::{config::Limits, http::State};
+use crate::{auth::Caller, config::Limits, http::State};
 
 /// Keys taken at a time for a stream, unless it says otherwise.
 const BATCH: u32 = 1000;
 /// Streams open at a time: each may hold a batch for a reader that does not read.
 const STREAMS_MAX: usize = 1024;
 /// Loans under way at a time: each waits for the node's one pen, which refills need as well.
-const LOANS_MAX: usize = 8;
+const LOANS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Service {
@@ -39,7 +39,10 @@ impl Service {
         Self { state, streams: Arc::new(Semaphore::new(STREAMS_MAX)), loans: Semaphore::new(LOANS_MAX) }
     }
 
-    async fn keyspace(&self, name: &str) -> Result<Arc<Served>, Status> {
+    /// The keyspace, if the caller may do that in it.
+    async fn keyspace(&self, caller: &Caller, scope: Scope, name: &str) -> Result<Arc<Served>, Status> {
+        caller.refuse_unless(scope).map_err(|refusal| status(&refusal))?;
+        caller.refuse_unless_seen(name).map_err(refused)?;
         match self.state.node.known(name) {
             Some(served) => Ok(served),
             None => self.state.node.keyspace(name).await.map_err(refused),
@@ -54,6 +57,11 @@ impl Service {
     fn at_the_pen(&self) -> Result<SemaphorePermit<'_>, Status> {
         self.loans.try_acquire().map_err(|_| overloaded(&format!("{LOANS_MAX} loans are under way")))
     }
+}
+
+/// Whoever was let in by [`super::Grpc::call`].
+fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
+    request.extensions().get::<Caller>().cloned().ok_or_else(|| refused(IssueError::Internal))
 }
 
 fn overloaded(by: &str) -> Status {
@@ -78,10 +86,12 @@ fn bounded(field: &str, stated: u32, unless_said: u32, limits: &Limits) -> Resul
 #[tonic::async_trait]
 impl Keymill for Service {
     async fn take(&self, request: Request<TakeRequest>) -> Result<Response<TakeResponse>, Status> {
-        let deadline = Deadline::of(request.metadata());
+        let (deadline, caller) = (Deadline::of(request.metadata()), caller(&request)?);
         let TakeRequest { keyspace, count } = request.into_inner();
         let count = bounded("count", count, 1, self.limits())?;
-        let served = self.keyspace(&keyspace).await?;
+        let served = self.keyspace(&caller, Scope::Take, &keyspace).await?;
+        let now = || self.state.node.elapsed();
+        caller.charge(&served, count, self.limits().count_max, now).map_err(refused)?;
         if count == 1
             && let Some(key) = served.with_one(text)
         {
@@ -95,10 +105,10 @@ impl Keymill for Service {
     type StreamStream = KeyStream;
 
     async fn stream(&self, request: Request<StreamRequest>) -> Result<Response<KeyStream>, Status> {
-        let deadline = Deadline::of(request.metadata());
+        let (deadline, caller) = (Deadline::of(request.metadata()), caller(&request)?);
         let StreamRequest { keyspace, count, batch } = request.into_inner();
         let batch = bounded("batch", batch, BATCH, self.limits())?;
-        let served = self.keyspace(&keyspace).await?;
+        let served = self.keyspace(&caller, Scope::Take, &keyspace).await?;
         let seat = self.streams.clone().try_acquire_owned();
         let seat = seat.map_err(|_| overloaded(&format!("{STREAMS_MAX} streams are open")))?;
         let order = Order {
@@ -107,13 +117,16 @@ impl Keymill for Service {
             batch,
             patience: self.limits().take_timeout.duration(),
             deadline,
+            caller,
+            count_max: self.limits().count_max,
         };
         Ok(Response::new(stream::keys(self.state.node.clone(), order, seat)))
     }
 
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
+        let caller = caller(&request)?;
         let InspectRequest { keyspace, key } = request.into_inner();
-        let served = self.keyspace(&keyspace).await?;
+        let served = self.keyspace(&caller, Scope::Inspect, &keyspace).await?;
         let found = self.state.node.inspect(&served, &key).await;
         let Some(found) = found.map_err(|error| refused(&error))? else {
             let detail = format!("keyspace `{keyspace}` cannot spell `{}`", repeated(&key));
@@ -126,8 +139,9 @@ impl Keymill for Service {
         &self,
         request: Request<LeaseWorkerRequest>,
     ) -> Result<Response<WorkerLease>, Status> {
+        let caller = caller(&request)?;
         let LeaseWorkerRequest { keyspace, holder, window_ms } = request.into_inner();
-        let served = self.keyspace(&keyspace).await?;
+        let served = self.keyspace(&caller, Scope::Take, &keyspace).await?;
         let _place = self.at_the_pen()?;
         let loan = self.state.node.lend_worker(&served, &holder, window_ms).await.map_err(refused)?;
         Ok(Response::new(lease(&loan)?))
@@ -137,8 +151,9 @@ impl Keymill for Service {
         &self,
         request: Request<RenewWorkerRequest>,
     ) -> Result<Response<WorkerLease>, Status> {
+        let caller = caller(&request)?;
         let RenewWorkerRequest { keyspace, worker, lease_id, window_ms } = request.into_inner();
-        let served = self.keyspace(&keyspace).await?;
+        let served = self.keyspace(&caller, Scope::Take, &keyspace).await?;
         let _place = self.at_the_pen()?;
         let renewed = self.state.node.renew_loan(&served, worker, &lease_id, window_ms).await;
         Ok(Response::new(lease(&renewed.map_err(refused)?)?))
@@ -149,8 +164,9 @@ impl Keymill for Service {
         &self,
         request: Request<ReleaseWorkerRequest>,
     ) -> Result<Response<ReleaseWorkerResponse>, Status> {
+        let caller = caller(&request)?;
         let ReleaseWorkerRequest { keyspace, worker, lease_id, unused_from: _ } = request.into_inner();
-        let served = self.keyspace(&keyspace).await?;
+        let served = self.keyspace(&caller, Scope::Take, &keyspace).await?;
         let _place = self.at_the_pen()?;
         self.state.node.release_loan(&served, worker, &lease_id).await.map_err(refused)?;
         Ok(Response::new(ReleaseWorkerResponse {}))

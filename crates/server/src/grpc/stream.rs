@@ -16,6 +16,10 @@ use super::{
     deadline::Deadline,
     refuse::refused,
 };
+use crate::auth::Caller;
+
+/// No limit makes anyone wait for longer between two batches: one is at most a burst.
+const PACED_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 pub(super) type KeyStream = Pin<Box<dyn Stream<Item = Result<KeyBatch, Status>> + Send>>;
 
@@ -29,6 +33,9 @@ pub(super) struct Order {
     /// How long to wait for keys.
     pub patience: Duration,
     pub deadline: Deadline,
+    pub caller: Caller,
+    /// `limits.count_max`
+    pub count_max: u32,
 }
 
 /// Keeps `seat` as long as the stream is open.
@@ -69,8 +76,14 @@ impl Course {
     }
 
     async fn take(&self, count: u32) -> Result<Vec<KeyBatch>, Status> {
-        let Order { served, patience, deadline, .. } = &self.order;
+        let Order { served, patience, deadline, caller, count_max, .. } = &self.order;
         deadline.check()?;
+        // A stream that was begun is slowed down rather than refused, but not for longer than its caller waits.
+        let paced = caller.pace(&self.node, served, count, *count_max);
+        if tokio::time::timeout(deadline.patience(PACED_MAX), paced).await.is_err() {
+            deadline.check()?;
+        }
+        caller.refuse_unless_standing().map_err(refused)?;
         // What is on the shelf still goes out to whoever asks once, but an endless stream has to end.
         if matches!(*self.node.state().borrow(), NodeState::Draining | NodeState::Dead { .. }) {
             return Err(refused(IssueError::Draining));

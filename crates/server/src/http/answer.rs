@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::{
     HeaderMap, Response, StatusCode,
     body::{Body as HttpBody, Frame, SizeHint},
-    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use keymill_api::{Code, Refusal};
 use serde::Serialize;
@@ -124,8 +124,17 @@ pub(crate) fn refusal(refusal: &Refusal) -> Response<Body> {
     let mut response = uncached(PROBLEM, bytes);
     *response.status_mut() =
         StatusCode::from_u16(refusal.code.spelled().0).expect("the table holds HTTP statuses");
-    if let Some(seconds) = refusal.code.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    let headers = response.headers_mut();
+    if let Some(seconds) = refusal.retry_after() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if let Some(limit) = refusal.rate_limit {
+        headers.insert("ratelimit-limit", limit.limit.into());
+        headers.insert("ratelimit-remaining", limit.remaining.into());
+        headers.insert("ratelimit-reset", limit.reset.into());
+    }
+    if refusal.code == Code::Unauthenticated {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"keymill\""));
     }
     response
 }

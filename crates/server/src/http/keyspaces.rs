@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
+    Extension,
     extract::{Query, Request, State as With},
     http::{HeaderValue, StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
@@ -22,7 +23,7 @@ use super::{
     body,
     path::Path,
 };
-use crate::level::level;
+use crate::{auth::Caller, level::level};
 
 /// A node that was not heard from for this long no longer counts towards a rate.
 const RATE_COUNTS_FOR_MS: u64 = 10_000;
@@ -35,8 +36,8 @@ type Answer = Result<Response, Refused>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    limit: Option<usize>,
-    cursor: Option<String>,
+    pub limit: Option<usize>,
+    pub cursor: Option<String>,
 }
 
 pub(crate) fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
@@ -63,10 +64,15 @@ pub(crate) fn query<T>(
               (status = 200, description = "It exists, with equal fields", body = KeyspaceView),
               (status = 409, description = "It exists, defined otherwise", body = Problem),
               (status = 422, description = "A field is wrong", body = Problem)))]
-pub(crate) async fn create(With(state): With<Arc<State>>, request: Request) -> Answer {
+pub(crate) async fn create(
+    With(state): With<Arc<State>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Answer {
     let (parts, body) = request.into_parts();
     let body = body::read(body, &state.config.limits).await?;
     let spec = KeyspaceSpec::from_body(body::parse(&parts.headers, &body)?)?;
+    caller.refuse_unless_seen(spec.name.as_str())?;
     let (row, created) = state.node.create_keyspace(&spec.name, &spec.stated, &spec.tuning).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let location = HeaderValue::try_from(format!("/v1/keyspaces/{}", row.name)).expect("names are ASCII");
@@ -79,6 +85,7 @@ pub(crate) async fn create(With(state): With<Arc<State>>, request: Request) -> A
     responses((status = 200, body = KeyspaceList)))]
 pub(crate) async fn list(
     With(state): With<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     page: Result<Query<Page>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
     let Page { limit, cursor } = query(page)?;
@@ -88,7 +95,9 @@ pub(crate) async fn list(
     let tracks: HashMap<Track, TrackRow> =
         ledger.tracks().await.map_err(|error| Refusal::from(&error))?.into_iter().collect();
     let nodes = ledger.nodes().await.map_err(|error| Refusal::from(&error))?;
-    let after = |row: &KeyspaceRow| cursor.as_deref().is_none_or(|cursor| row.name.as_str() > cursor);
+    let after = |row: &KeyspaceRow| {
+        caller.sees(row.name.as_str()) && cursor.as_deref().is_none_or(|cursor| row.name.as_str() > cursor)
+    };
     let mut views = Vec::new();
     let mut next_cursor = None;
     for row in rows.into_iter().filter(after) {
@@ -166,6 +175,7 @@ pub(crate) async fn inspect(
               (status = 404, description = "No such keyspace", body = Problem),
               (status = 410, description = "Used up or retired", body = Problem),
               (status = 422, description = "The count is wrong", body = Problem),
+              (status = 429, description = "More than the token's or the keyspace's keys a second", body = Problem),
               (status = 503, description = "Try again after Retry-After", body = Problem)))]
 #[expect(dead_code, reason = "it carries the documentation")]
 pub(crate) fn take_doc() {}

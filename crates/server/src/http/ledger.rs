@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::{Query, Request, State as With},
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -21,12 +22,16 @@ use super::{
     answer::{Json, NO_STORE, Refused},
     body, keyspaces,
 };
+use crate::auth::Caller;
 
 type Answer = Result<Response, Refused>;
 
 #[utoipa::path(get, path = "/v1/ledger", tag = "ledger", summary = "Show the ledger",
     responses((status = 200, body = LedgerView)))]
-pub(crate) async fn show(With(state): With<Arc<State>>) -> Json<LedgerView> {
+pub(crate) async fn show(
+    With(state): With<Arc<State>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<LedgerView> {
     let ledger = state.node.ledger();
     let mut view = LedgerView {
         id: None,
@@ -54,7 +59,8 @@ pub(crate) async fn show(With(state): With<Arc<State>>) -> Json<LedgerView> {
                 cursor: row.cursor.to_string(),
                 revision: row.revision,
             };
-            view.tracks = tracks.into_iter().map(track).collect();
+            let seen = tracks.into_iter().filter(|(track, _)| caller.sees(track.keyspace.as_str()));
+            view.tracks = seen.map(track).collect();
         }
         Err(error) => view.reason = Some(error.to_string()),
     }
@@ -133,8 +139,11 @@ pub(crate) async fn backup(With(state): With<Arc<State>>, request: Request) -> A
 
 #[utoipa::path(get, path = "/v1/nodes", tag = "ledger", summary = "The nodes that share the ledger",
     responses((status = 200, body = NodeList)))]
-pub(crate) async fn nodes(With(state): With<Arc<State>>) -> Answer {
-    let nodes = state.node.ledger().nodes().await.map_err(|error| Refusal::from(&error))?;
+pub(crate) async fn nodes(With(state): With<Arc<State>>, Extension(caller): Extension<Caller>) -> Answer {
+    let mut nodes = state.node.ledger().nodes().await.map_err(|error| Refusal::from(&error))?;
+    for node in &mut nodes {
+        node.report.keyspaces.retain(|report| caller.sees(report.keyspace.as_str()));
+    }
     let nodes = nodes.into_iter().map(Into::into).collect();
     Ok(Json(StatusCode::OK, NodeList { nodes }).into_response())
 }
@@ -150,11 +159,19 @@ pub(crate) struct WorkerQuery {
     responses((status = 200, body = WorkerList), (status = 404, body = Problem)))]
 pub(crate) async fn workers(
     With(state): With<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     query: Result<Query<WorkerQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
     let names = match keyspaces::query(query)?.keyspace {
-        Some(name) => vec![state.node.keyspace(&name).await?.name.clone()],
-        None => state.node.all_known().iter().map(|served| served.name.clone()).collect(),
+        Some(name) => {
+            caller.refuse_unless_seen(&name)?;
+            vec![state.node.keyspace(&name).await?.name.clone()]
+        }
+        None => {
+            let known = state.node.all_known();
+            let seen = known.iter().filter(|served| caller.sees(served.name.as_str()));
+            seen.map(|served| served.name.clone()).collect()
+        }
     };
     let now = state.node.now();
     let mut workers = Vec::new();
@@ -180,10 +197,12 @@ pub(crate) struct ClaimQuery {
     responses((status = 200, body = ClaimList), (status = 422, body = Problem)))]
 pub(crate) async fn claims(
     With(state): With<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     query: Result<Query<ClaimQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
     let ClaimQuery { keyspace, limit, cursor } = keyspaces::query(query)?;
     let limit = keyspaces::page_limit(limit)?;
+    caller.refuse_unless_seen(&keyspace)?;
     let unknown = || Refusal::from(keymill_issuer::IssueError::KeyspaceNotFound);
     let name = KeyspaceName::parse(&keyspace).map_err(|_| unknown())?;
     let before = match cursor {

@@ -10,13 +10,18 @@ use hyper_util::{
 };
 use keymill_api::{Code, Refusal};
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
 };
 
+use tokio_rustls::server::TlsStream;
+
 use super::App;
-use crate::config::Limits;
+use crate::{
+    config::Limits,
+    tls::{HTTP2, Tls},
+};
 
 /// Probes without an answer after which the kernel gives a connection up, and how far apart they are.
 const KEEPALIVE_PROBES: u32 = 3;
@@ -79,9 +84,10 @@ pub(crate) async fn serve(
     listener: TcpListener,
     app: App,
     limits: Limits,
+    tls: Option<Arc<Tls>>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let server = Arc::new(Server::new(app, &limits));
+    let server = Arc::new(Server::new(app, &limits, tls));
     let graceful = GracefulShutdown::new();
     let seats = Arc::new(Semaphore::new(limits.connections));
     loop {
@@ -97,18 +103,23 @@ pub(crate) async fn serve(
             () = told(&mut stopping) => break,
         };
         let Ok(seat) = seats.clone().try_acquire_owned() else {
-            tokio::spawn(turn_away(stream));
+            // Whoever expects TLS would take a plain word for an attack; they see the connection closed.
+            if server.tls.is_none() {
+                tokio::spawn(turn_away(stream));
+            }
             continue;
         };
         prepare(&stream, limits.keepalive.duration());
         let (server, watcher, mut stopping) = (server.clone(), graceful.watcher(), stopping.clone());
         tokio::spawn(async move {
             let opened = tokio::select! {
-                opened = tokio::time::timeout(server.open_within, opening(&stream)) => opened.ok().flatten(),
+                opened = tokio::time::timeout(server.open_within, server.open(stream)) => opened.ok().flatten(),
                 () = told(&mut stopping) => None,
             };
-            if let Some(protocol) = opened {
-                server.converse(stream, protocol, watcher).await;
+            match opened {
+                Some((Opened::Plain(stream), protocol)) => server.converse(stream, protocol, watcher).await,
+                Some((Opened::Secure(stream), protocol)) => server.converse(stream, protocol, watcher).await,
+                None => {}
             }
             drop(seat);
         });
@@ -145,9 +156,17 @@ async fn opening(stream: &TcpStream) -> Option<Protocol> {
     }
 }
 
+/// A connection that is ready for requests.
+#[derive(Debug)]
+enum Opened {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
+}
+
 #[derive(Debug)]
 struct Server {
     app: App,
+    tls: Option<Arc<Tls>>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     /// How long a connection may say nothing at first.
@@ -155,7 +174,7 @@ struct Server {
 }
 
 impl Server {
-    fn new(app: App, limits: &Limits) -> Self {
+    fn new(app: App, limits: &Limits, tls: Option<Arc<Tls>>) -> Self {
         let mut http1 = http1::Builder::new();
         // Not `pipeline_flush`: with it hyper keeps its 400 and 431 to itself while the bytes it complains
         // about are unread, and the caller sees nothing but a closed connection.
@@ -175,10 +194,31 @@ impl Server {
             .max_header_list_size(HTTP2_HEAD_BYTES)
             .keep_alive_interval(HTTP2_PING_EVERY)
             .keep_alive_timeout(HTTP2_PING_PATIENCE);
-        Self { app, http1, http2, open_within: limits.request_timeout.duration() }
+        Self { app, tls, http1, http2, open_within: limits.request_timeout.duration() }
     }
 
-    async fn converse(&self, stream: TcpStream, protocol: Protocol, watcher: Watcher) {
+    /// Finds out which protocol is spoken. Behind TLS the handshake has settled that: HTTP/2 wants it so.
+    async fn open(&self, stream: TcpStream) -> Option<(Opened, Protocol)> {
+        let Some(tls) = &self.tls else {
+            let protocol = opening(&stream).await?;
+            return Some((Opened::Plain(stream), protocol));
+        };
+        let stream = match tls.accept(stream).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a TLS handshake failed: {error}");
+                return None;
+            }
+        };
+        let chosen = stream.get_ref().1.alpn_protocol();
+        let protocol = if chosen == Some(HTTP2) { Protocol::Http2 } else { Protocol::Http1 };
+        Some((Opened::Secure(Box::new(stream)), protocol))
+    }
+
+    async fn converse<S>(&self, stream: S, protocol: Protocol, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (io, app) = (TokioIo::new(stream), self.app.clone());
         let ended = match protocol {
             Protocol::Http1 => watcher.watch(self.http1.serve_connection(io, app)).await,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use axum::{
+    Extension,
     extract::State as With,
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
@@ -18,6 +19,7 @@ use axum::{
 use keymill_issuer::{NodeState, TimeGlance, WorkerGlance};
 
 use super::State;
+use crate::auth::Caller;
 
 /// Answers by class of status: 2xx, 4xx, 5xx.
 #[derive(Debug, Default)]
@@ -32,15 +34,16 @@ impl Counters {
     }
 }
 
-pub(crate) async fn metrics(With(state): With<Arc<State>>) -> Response {
+pub(crate) async fn metrics(With(state): With<Arc<State>>, Extension(caller): Extension<Caller>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(CONTENT_TYPE, kind)], render(&state)).into_response()
+    ([(CONTENT_TYPE, kind)], render(&state, &caller)).into_response()
 }
 
-fn render(state: &State) -> String {
+fn render(state: &State, caller: &Caller) -> String {
     let mut page = Page::default();
     let node = &state.node;
     let mut known = node.all_known();
+    known.retain(|served| caller.sees(served.name.as_str()));
     known.sort_by(|a, b| a.name.cmp(&b.name));
     let glances: Vec<_> = known.iter().map(|served| (served.name.as_str(), served.glance())).collect();
 

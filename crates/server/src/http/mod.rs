@@ -3,21 +3,22 @@
 //! Taking keys is recognised before the router is asked, because it is nearly all of the traffic; gRPC, which
 //! shares the port, has its own way; everything else goes through the router.
 
-use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
+use std::{convert::Infallible, future::Future, net::SocketAddr, pin::Pin, sync::Arc};
 
 use axum::{
     Router,
     extract::Request,
     response::IntoResponse,
-    routing::{any, get, post},
+    routing::{any, delete, get, post},
 };
-use hyper::{Method, Response, body::Incoming};
+use hyper::{HeaderMap, Method, Response, body::Incoming};
 use keymill_api::{Code, Refusal};
 use keymill_issuer::Node;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::ServiceExt;
 
 use crate::{
+    auth::{Caller, Guard, Right, need},
     config::Config,
     grpc::{self, Grpc},
 };
@@ -34,6 +35,7 @@ pub mod openapi;
 mod path;
 pub(crate) mod status;
 mod take;
+mod tokens;
 
 use answer::{Body, Refused};
 use path::Path;
@@ -44,14 +46,17 @@ pub(crate) struct State {
     pub node: Arc<Node>,
     pub config: Config,
     pub counters: metrics::Counters,
+    pub guard: Arc<Guard>,
+    /// Where dangerous calls are answered, if not everywhere.
+    admin: Option<SocketAddr>,
     /// Places for requests that wait for the ledger: a stuck one must not collect them without bound.
     desk: Semaphore,
 }
 
 impl State {
-    pub(crate) fn new(node: Arc<Node>, config: Config) -> Self {
+    pub(crate) fn new(node: Arc<Node>, config: Config, guard: Arc<Guard>, admin: Option<SocketAddr>) -> Self {
         let desk = Semaphore::new(config.limits.admin_requests.min(Semaphore::MAX_PERMITS));
-        Self { node, config, counters: metrics::Counters::default(), desk }
+        Self { node, config, counters: metrics::Counters::default(), guard, admin, desk }
     }
 
     /// A place for a request that may wait for the ledger; the others need none.
@@ -68,11 +73,20 @@ impl State {
     }
 }
 
+/// Which listener a request came in by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    Front,
+    /// Dangerous calls are answered here alone, where there is such a listener.
+    Admin,
+}
+
 /// Everything that answers, in one value that can be cloned for each connection.
 #[derive(Debug, Clone)]
 pub(crate) struct App {
     state: Arc<State>,
     ways: Arc<Ways>,
+    door: Door,
 }
 
 /// Where requests go that take no keys over HTTP.
@@ -85,7 +99,61 @@ struct Ways {
 impl App {
     pub(crate) fn new(state: Arc<State>) -> Self {
         let ways = Ways { router: router(state.clone()), grpc: Grpc::new(state.clone()) };
-        Self { state, ways: Arc::new(ways) }
+        Self { state, ways: Arc::new(ways), door: Door::Front }
+    }
+
+    /// The same behind the admin listener.
+    pub(crate) fn for_admins(&self) -> Self {
+        Self { door: Door::Admin, ..self.clone() }
+    }
+
+    /// Who asks, if they may ask that here at all. Keyspaces that are named elsewhere than in the path are for
+    /// handlers to look at.
+    fn admit(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let State { guard, admin, .. } = &*self.state;
+        if !guard.is_on() && admin.is_none() {
+            return Ok(Caller::ANYONE);
+        }
+        let need = need(method, path);
+        let caller = match need.right {
+            Right::Nothing => return Ok(Caller::ANYONE),
+            Right::One(scope) => {
+                let caller = guard.bearer(headers)?;
+                caller.refuse_unless(scope)?;
+                caller
+            }
+            Right::OverAll(scope) => {
+                let caller = guard.bearer(headers)?;
+                caller.refuse_unless_over_all(scope)?;
+                caller
+            }
+        };
+        if let Some(keyspace) = &need.keyspace {
+            caller.refuse_unless_seen(keyspace)?;
+        }
+        match admin {
+            Some(admin) if need.dangerous && self.door != Door::Admin => {
+                let detail =
+                    format!("this is answered by the admin listener only (listen.admin), at {admin}");
+                Err(Refusal::new(Code::Forbidden, detail))
+            }
+            _ => Ok(caller),
+        }
+    }
+
+    /// Everything but gRPC.
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        let caller = self.admit(request.method(), request.uri().path(), request.headers())?;
+        if request.method() == Method::POST && mint_path(request.uri().path()).is_some() {
+            let (parts, body) = request.into_parts();
+            let name = mint_path(parts.uri.path()).unwrap_or_default();
+            return take::take(&self.state, &caller, name, &parts.headers, body).await;
+        }
+        let _place = self.state.enter(request.uri().path())?;
+        let mut request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(caller);
+        let Ok(response) = self.ways.router.clone().oneshot(request).await;
+        Ok(response.map(Body::Routed))
     }
 }
 
@@ -103,27 +171,13 @@ impl hyper::service::Service<hyper::Request<Incoming>> for App {
     fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
         let app = self.clone();
         Box::pin(async move {
-            let response = match (request.method(), mint_path(request.uri().path())) {
-                (&Method::POST, Some(_)) => {
-                    let (parts, body) = request.into_parts();
-                    let name = mint_path(parts.uri.path()).unwrap_or_default();
-                    match take::take(&app.state, name, &parts.headers, body).await {
-                        Ok(response) => response,
-                        Err(refusal) => answer::refusal(&refusal),
-                    }
-                }
-                _ if grpc::is_grpc(&request) => {
-                    return Ok(app.ways.grpc.call(request).await.map(Body::Grpc));
-                }
-                _ => match app.state.enter(request.uri().path()) {
-                    Err(refusal) => answer::refusal(&refusal),
-                    Ok(_place) => {
-                        let request = request.map(axum::body::Body::new);
-                        let Ok(response) = app.ways.router.clone().oneshot(request).await;
-                        response.map(Body::Routed)
-                    }
-                },
-            };
+            // The path first: taking keys is nearly all of the traffic.
+            let takes = request.method() == Method::POST && mint_path(request.uri().path()).is_some();
+            if !takes && grpc::is_grpc(&request) {
+                return Ok(app.ways.grpc.call(request).await.map(Body::Grpc));
+            }
+            let answered = app.answer(request).await;
+            let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
             app.state.counters.answered(response.status());
             Ok(response)
         })
@@ -148,6 +202,8 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/nodes", get(ledger::nodes).fallback(only_get))
         .route("/v1/workers", get(ledger::workers).fallback(only_get))
         .route("/v1/claims", get(ledger::claims).fallback(only_get))
+        .route("/v1/tokens", get(tokens::list).post(tokens::create).fallback(only_get_post))
+        .route("/v1/tokens/{id}", delete(tokens::revoke).fallback(only_delete))
         .route("/healthz", get(status::healthz).fallback(only_get))
         .route("/readyz", get(status::readyz).fallback(only_get))
         .route("/metrics", get(metrics::metrics).fallback(only_get))
@@ -161,11 +217,12 @@ fn router(state: Arc<State>) -> Router {
 /// The mint address when its name needed decoding; the usual case never comes here.
 async fn take_routed(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
+    axum::Extension(caller): axum::Extension<Caller>,
     Path(keyspace): Path<String>,
     request: Request,
 ) -> axum::response::Response {
     let (parts, body) = request.into_parts();
-    let response = take::take(&state, &keyspace, &parts.headers, body).await;
+    let response = take::take(&state, &caller, &keyspace, &parts.headers, body).await;
     response.unwrap_or_else(|refusal| answer::refusal(&refusal)).map(axum::body::Body::new)
 }
 
@@ -187,6 +244,7 @@ macro_rules! only {
 only!(
     only_get => "GET, HEAD",
     only_post => "POST",
+    only_delete => "DELETE",
     only_get_post => "GET, HEAD, POST",
     only_keyspace => "GET, HEAD, PATCH, DELETE"
 );

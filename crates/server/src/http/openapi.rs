@@ -6,7 +6,7 @@ use utoipa::{
     openapi::{ContentBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, path::Operation},
 };
 
-use super::{decode, keyspaces, ledger, status};
+use super::{decode, keyspaces, ledger, status, tokens};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -23,11 +23,11 @@ use super::{decode, keyspaces, ledger, status};
         decode::range,
         ledger::show, ledger::advance, ledger::backup, ledger::nodes,
         ledger::workers,
-        ledger::claims, status::healthz, status::readyz
+        ledger::claims, tokens::create, tokens::list, tokens::revoke, status::healthz, status::readyz
     ),
     components(schemas(keymill_api::Problem, keymill_api::FieldError)),
     modifiers(&Refusals),
-    tags((name = "keys"), (name = "keyspaces"), (name = "decode"), (name = "ledger"), (name = "status"))
+    tags((name = "keys"), (name = "keyspaces"), (name = "decode"), (name = "ledger"), (name = "tokens"), (name = "status"))
 )]
 struct Document;
 

@@ -16,6 +16,7 @@ use super::{
     answer::{Body, CutOff, NO_STORE, TEXT, json_bytes, uncached, wants_text},
     body,
 };
+use crate::auth::Caller;
 
 /// Keys in one chunk of a streamed answer.
 const STREAM_CHUNK: u32 = 4096;
@@ -25,6 +26,7 @@ const STREAM_AHEAD: usize = 4;
 /// `POST /v1/keyspaces/{ks}/keys`
 pub(crate) async fn take<B>(
     state: &Arc<State>,
+    caller: &Caller,
     keyspace: &str,
     headers: &HeaderMap,
     body: B,
@@ -45,6 +47,9 @@ where
         Some(served) => served,
         None => state.node.keyspace(keyspace).await?,
     };
+    // An answer is charged whole; a stream as it goes, and slowed down rather than refused.
+    let first = if count > limits.count_max { STREAM_CHUNK.min(limits.count_max) } else { count };
+    caller.charge(&served, first, limits.count_max, || state.node.elapsed())?;
     if count == 1 && !text {
         let one = served.with_one(|key| json(&served.name, std::iter::once(key), 1, key.len()));
         if let Some(answer) = one {
@@ -53,8 +58,8 @@ where
     }
     let patience = limits.take_timeout.duration();
     if count > limits.count_max {
-        let first = served.take(STREAM_CHUNK.min(count), patience).await?;
-        return Ok(stream(state, served, first, count));
+        let first = served.take(first, patience).await?;
+        return Ok(stream(state, caller, served, first, count));
     }
     let haul = served.take(count, patience).await?;
     if text {
@@ -107,12 +112,14 @@ fn lines(haul: &Haul) -> Vec<u8> {
 /// Sends `count` keys as they are taken; a reader that stops reading stops the taking.
 fn stream(
     state: &Arc<State>,
+    caller: &Caller,
     served: Arc<keymill_issuer::Served>,
     first: Haul,
     count: u32,
 ) -> Response<Body> {
     let (chunks, receiver) = mpsc::channel(STREAM_AHEAD);
-    let patience = state.config.limits.take_timeout.duration();
+    let (state, caller) = (state.clone(), caller.clone());
+    let (patience, count_max) = (state.config.limits.take_timeout.duration(), state.config.limits.count_max);
     tokio::spawn(async move {
         let mut left = count - first.count();
         let mut haul = first;
@@ -120,10 +127,19 @@ fn stream(
             if chunks.send(Ok(lines(&haul).into())).await.is_err() || left == 0 {
                 return; // the caller has gone, or has everything
             }
-            haul = match served.take(STREAM_CHUNK.min(left), patience).await {
+            let next = STREAM_CHUNK.min(count_max).min(left);
+            tokio::select! {
+                () = caller.pace(&state.node, &served, next, count_max) => {}
+                () = chunks.closed() => return,
+            }
+            let taken = match caller.refuse_unless_standing() {
+                Ok(()) => served.take(next, patience).await.map_err(|error| error.to_string()),
+                Err(refusal) => Err(refusal.detail),
+            };
+            haul = match taken {
                 Ok(haul) => haul,
-                Err(error) => {
-                    let _ = chunks.send(Err(CutOff(error.to_string()))).await;
+                Err(why) => {
+                    let _ = chunks.send(Err(CutOff(why))).await;
                     return;
                 }
             };

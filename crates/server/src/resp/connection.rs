@@ -3,23 +3,11 @@
 //! Its memory is bounded: it reads nothing while answers wait to be sent, so a caller who does not read
 //! stops being heard, and a caller who sends half a command has a frame's worth of room and a deadline.
 
-use std::{
-    future::poll_fn,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, future::poll_fn, io, pin::Pin, sync::Arc, task::Poll, time::Instant};
 
 use keymill_api::{Code, Refusal};
 use keymill_issuer::IssueError;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::watch,
-    time,
-};
+use tokio::{sync::watch, time};
 
 use super::{
     Front,
@@ -27,20 +15,17 @@ use super::{
     commands::{Call, Later, Outcome},
     reply::Reply,
     session::Session,
+    stream::Stream,
     table,
 };
 use crate::http::listen::told;
 
 /// Answers beyond this are sent before another command is looked at. One answer may pass it by its own length.
 const OUTPUT_BYTES: usize = 64 << 10;
-/// How long, and for how many bytes, a connection that is to be closed still listens.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES: usize = 256 << 10;
-
 #[derive(Debug)]
 pub(crate) struct Connection {
     front: Arc<Front>,
-    stream: TcpStream,
+    stream: Stream,
     session: Session,
 }
 
@@ -68,8 +53,9 @@ enum Pause {
 type Told<'t> = Pin<&'t mut (dyn Future<Output = ()> + Send)>;
 
 impl Connection {
-    pub(crate) fn new(front: Arc<Front>, stream: TcpStream, id: u64) -> Self {
-        Self { front, stream, session: Session::new(id) }
+    pub(crate) fn new(front: Arc<Front>, stream: Stream, id: u64) -> Self {
+        let session = Session::new(id, front.newcomer());
+        Self { front, stream, session }
     }
 
     /// Until either end has had enough. Errors are the network's.
@@ -97,7 +83,7 @@ impl Connection {
     async fn idle(&mut self, told: Told<'_>) -> io::Result<Heard> {
         let stream = &self.stream;
         let readable = async {
-            poll_fn(|context| stream.poll_read_ready(context)).await?;
+            stream.readable().await?;
             Ok(Heard::Something)
         };
         let patience = self.front.limits.resp_idle_timeout.duration();
@@ -125,7 +111,7 @@ impl Connection {
                 }
             }
             if !self.answer(buffers).await? {
-                Box::pin(farewell(&mut self.stream)).await;
+                Box::pin(self.stream.farewell()).await;
                 return Ok(false);
             }
             if self.front.is_stopping() {
@@ -147,7 +133,7 @@ impl Connection {
     ) -> io::Result<Heard> {
         input.reserve(READ_BYTES);
         let read = async {
-            let count = self.stream.read_buf(input).await?;
+            let count = self.stream.read(input).await?;
             Ok(if count == 0 { Heard::End } else { Heard::Something })
         };
         let Some(begun) = begun else { return or_told(read, told).await };
@@ -181,7 +167,7 @@ impl Connection {
 
     fn execute(&mut self, buffers: &mut Buffers) -> Pause {
         let Buffers { input, output, parser } = buffers;
-        let mut done = 0;
+        let (mut done, moment) = (0, Cell::new(None));
         let pause = loop {
             if output.len() >= OUTPUT_BYTES {
                 break Pause::Send;
@@ -201,7 +187,7 @@ impl Connection {
                 continue;
             }
             let (front, session) = (&self.front, &mut self.session);
-            match table::run(&mut Call { front, session, arguments, out: output }) {
+            match table::run(&mut Call { front, session, arguments, out: output, moment: &moment }) {
                 Outcome::Answered => {}
                 Outcome::Close => return Pause::Close,
                 Outcome::Later(later) => break Pause::Wait(later),
@@ -221,17 +207,7 @@ impl Connection {
 
     /// Sends everything. A caller who does not read for `limits.request_timeout` is given up.
     async fn send(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
-        let mut sent = 0;
-        while sent < output.len() {
-            match self.stream.try_write(&output[sent..]) {
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let patience = self.front.limits.request_timeout.duration();
-                    time::timeout(patience, self.stream.writable()).await??;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        self.stream.send(output, self.front.limits.request_timeout.duration()).await?;
         output.clear();
         Ok(())
     }
@@ -239,7 +215,7 @@ impl Connection {
     /// The server is to stop: what has arrived by now is answered, then the connection ends.
     async fn finish(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         buffers.input.reserve(READ_BYTES);
-        if self.stream.try_read_buf(&mut buffers.input).is_ok() {
+        if self.stream.read_now(&mut buffers.input) {
             self.answer(buffers).await?;
         }
         Ok(())
@@ -254,19 +230,4 @@ async fn or_told(wait: impl Future<Output = io::Result<Heard>>, mut told: Told<'
         Poll::Pending => told.as_mut().poll(context).map(|()| Ok(Heard::Stop)),
     })
     .await
-}
-
-/// Closing with bytes unread makes the kernel reset the connection, and the last answer could be lost.
-pub(crate) async fn farewell(stream: &mut TcpStream) {
-    let _ = stream.shutdown().await;
-    let listen = async {
-        let mut scrap = vec![0; 4096];
-        let mut heard = 0;
-        while let Ok(count @ 1..) = stream.read(&mut scrap).await
-            && heard < LINGER_BYTES
-        {
-            heard += count;
-        }
-    };
-    let _ = time::timeout(LINGER, listen).await;
 }

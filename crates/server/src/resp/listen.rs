@@ -18,8 +18,9 @@ use tokio::{
 
 use super::{
     Front,
-    connection::{Connection, farewell},
+    connection::Connection,
     reply::{Protocol, Reply},
+    stream::{Stream, farewell},
 };
 use crate::http::listen::{prepare, told};
 
@@ -71,9 +72,13 @@ impl Threads {
     }
 }
 
-async fn attend(front: Arc<Front>, Guest { stream, seat }: Guest, stopping: watch::Receiver<bool>) {
+async fn attend(front: Arc<Front>, Guest { stream, seat }: Guest, mut stopping: watch::Receiver<bool>) {
     let id = front.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let served = match TcpStream::from_std(stream) {
+    let opened = tokio::select! {
+        opened = open(&front, stream) => opened,
+        () = told(&mut stopping) => return,
+    };
+    let served = match opened {
         Ok(stream) => Connection::new(front, stream, id).serve(stopping).await,
         Err(error) => Err(error),
     };
@@ -82,6 +87,15 @@ async fn attend(front: Arc<Front>, Guest { stream, seat }: Guest, stopping: watc
         tracing::debug!(%error, "a Redis protocol connection ended early: {error}");
     }
     drop(seat);
+}
+
+/// Shakes hands first, where the port speaks TLS.
+async fn open(front: &Front, stream: net::TcpStream) -> io::Result<Stream> {
+    let stream = TcpStream::from_std(stream)?;
+    Ok(match &front.tls {
+        None => Stream::Plain(stream),
+        Some(tls) => Stream::secure(tls.accept(stream).await?),
+    })
 }
 
 /// Serves until `stopping` turns true, then waits for what is under way, `limits.drain_timeout` at most.
@@ -113,7 +127,10 @@ pub(crate) async fn serve(
                 }
             }
             Err(_) => {
-                if let Ok(place) = turned_away.clone().try_acquire_owned() {
+                // Whoever expects TLS would take a plain word for an attack; they see the connection closed.
+                if front.tls.is_none()
+                    && let Ok(place) = turned_away.clone().try_acquire_owned()
+                {
                     tokio::spawn(turn_away(stream, place));
                 }
             }

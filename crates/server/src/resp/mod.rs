@@ -21,8 +21,13 @@ use keymill_api::Refusal;
 use keymill_issuer::{IssueError, Node};
 use tokio::{runtime::Handle, sync::Semaphore};
 
-use crate::config::Limits;
+use crate::{
+    auth::{Caller, Guard},
+    config::Limits,
+    tls::Tls,
+};
 
+mod admission;
 mod buffers;
 mod commands;
 mod connection;
@@ -30,6 +35,7 @@ pub mod frame;
 pub(crate) mod listen;
 mod reply;
 mod session;
+mod stream;
 mod table;
 
 /// What all connections share.
@@ -37,6 +43,8 @@ mod table;
 pub(crate) struct Front {
     node: Arc<Node>,
     limits: Limits,
+    guard: Arc<Guard>,
+    tls: Option<Arc<Tls>>,
     port: u16,
     started: Instant,
     /// One for each connection that may be open.
@@ -51,12 +59,20 @@ pub(crate) struct Front {
 
 impl Front {
     /// To be called on the runtime that the node runs on.
-    pub(crate) fn new(node: Arc<Node>, limits: Limits, address: SocketAddr) -> Arc<Self> {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        limits: Limits,
+        guard: Arc<Guard>,
+        tls: Option<Arc<Tls>>,
+        address: SocketAddr,
+    ) -> Arc<Self> {
         let seats = limits.resp_connections.min(u32::MAX as usize >> 1).min(Semaphore::MAX_PERMITS);
         let desk = limits.admin_requests.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             node,
             limits,
+            guard,
+            tls,
             port: address.port(),
             started: Instant::now(),
             seats: Arc::new(Semaphore::new(seats)),
@@ -65,6 +81,11 @@ impl Front {
             stopping: AtomicBool::new(false),
             runtime: Handle::current(),
         })
+    }
+
+    /// Who a connection is before it says so: nobody, where callers need a token.
+    fn newcomer(&self) -> Option<Caller> {
+        (!self.guard.is_on()).then_some(Caller::ANYONE)
     }
 
     /// How long a command may wait for keys.

@@ -6,6 +6,7 @@ use keymill_id::Definition;
 use keymill_issuer::{Node, Served};
 
 use super::reply::Protocol;
+use crate::auth::Caller;
 
 /// The longest name a connection may give itself.
 const NAME_MAX: usize = 64;
@@ -16,6 +17,8 @@ pub(crate) struct Session {
     pub protocol: Protocol,
     /// As CLIENT SETNAME put it.
     pub name: Option<Box<str>>,
+    /// Who it is; `None` until it has shown a token, where one is needed.
+    pub caller: Option<Caller>,
     /// Nearly every connection asks for one keyspace over and over.
     last: Option<Used>,
 }
@@ -34,18 +37,34 @@ impl Used {
 }
 
 impl Session {
-    pub(crate) fn new(id: u64) -> Self {
-        Self { id, protocol: Protocol::default(), name: None, last: None }
+    pub(crate) fn new(id: u64, caller: Option<Caller>) -> Self {
+        Self { id, protocol: Protocol::default(), name: None, caller, last: None }
+    }
+
+    /// Whoever asks; the table lets nobody ask for keys who has not said who they are.
+    pub(crate) fn caller(&self) -> &Caller {
+        self.caller.as_ref().unwrap_or(&Caller::ANYONE)
+    }
+
+    /// From here on the connection is somebody else, who may see other keyspaces.
+    pub(crate) fn become_caller(&mut self, caller: Caller) {
+        self.caller = Some(caller);
+        self.forget();
+    }
+
+    #[inline]
+    pub(crate) fn used_last(&self, name: &[u8]) -> bool {
+        self.last.as_ref().is_some_and(|last| last.served.name.as_str().as_bytes() == name)
     }
 
     /// The keyspace of that name, if this node knows it. One that was closed since – retired, or burned by
     /// a halt – has nothing ready; whoever finds nothing ready must [`forget`](Self::forget) it.
     #[inline]
-    pub(crate) fn keyspace(&mut self, node: &Node, name: &[u8]) -> Option<&Used> {
-        if self.last.as_ref().is_none_or(|last| last.served.name.as_str().as_bytes() != name) {
+    pub(crate) fn keyspace(&mut self, node: &Node, name: &[u8]) -> Option<(&Used, &Caller)> {
+        if !self.used_last(name) {
             self.last = Some(Used::new(node.known(std::str::from_utf8(name).ok()?)?));
         }
-        self.last.as_ref()
+        Some((self.last.as_ref()?, self.caller()))
     }
 
     pub(crate) fn forget(&mut self) {
@@ -53,8 +72,8 @@ impl Session {
     }
 
     /// As it was when the connection was made.
-    pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.id);
+    pub(crate) fn reset(&mut self, caller: Option<Caller>) {
+        *self = Self::new(self.id, caller);
     }
 }
 

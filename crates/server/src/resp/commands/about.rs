@@ -8,7 +8,7 @@ use keymill_issuer::{IssueError, Served};
 use keymill_ledger::{Track, ops::TrackAt};
 
 use super::{super::Front, Answer, Call, Outcome, find, owned_name};
-use crate::level::level;
+use crate::{auth::Caller, level::level};
 
 /// The most a length can be: clients read signed numbers.
 const LENGTH_MAX: u64 = i64::MAX as u64;
@@ -31,21 +31,22 @@ pub(crate) fn length(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn kind(call: &mut Call<'_>) -> Outcome {
-    let (front, name) = (call.front.clone(), owned_name(call.argument(1)));
+    let (front, caller) = (call.front.clone(), call.session.caller().clone());
+    let name = owned_name(call.argument(1));
     Outcome::Later(Box::pin(async move {
-        let found = look(&front, &name).await?;
+        let found = look(&front, &caller, &name).await?;
         Ok(Answer::Word(found.as_deref().map_or("none", type_of)))
     }))
 }
 
 pub(crate) fn exists(call: &mut Call<'_>) -> Outcome {
-    let front = call.front.clone();
+    let (front, caller) = (call.front.clone(), call.session.caller().clone());
     let names: Vec<String> = call.arguments.iter().skip(1).map(owned_name).collect();
     Outcome::Later(Box::pin(async move {
         let count = async {
             let mut found = 0;
             for name in &names {
-                found += u64::from(look(&front, name).await?.is_some());
+                found += u64::from(look(&front, &caller, name).await?.is_some());
             }
             Ok(Answer::Integer(found))
         };
@@ -54,8 +55,11 @@ pub(crate) fn exists(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
-/// The keyspace of that name, unless there is none or it is retired.
-async fn look(front: &Front, name: &str) -> Result<Option<Arc<Served>>, Refusal> {
+/// The keyspace of that name, unless there is none that the caller may see or it is retired.
+async fn look(front: &Front, caller: &Caller, name: &str) -> Result<Option<Arc<Served>>, Refusal> {
+    if !caller.sees(name) {
+        return Ok(None);
+    }
     match front.in_time(front.node.keyspace(name)).await? {
         Ok(served) => Ok(Some(served).filter(|served| !served.is_retired())),
         Err(IssueError::KeyspaceNotFound) => Ok(None),

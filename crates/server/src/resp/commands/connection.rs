@@ -1,5 +1,7 @@
 //! What a connection says of itself: `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `PING` and their kin.
 
+use keymill_api::Code;
+
 use super::{
     super::{
         reply::Protocol,
@@ -10,6 +12,9 @@ use super::{
 
 const NO_PASSWORD: &str = "AUTH <password> called without any password configured for the default user. \
                            Are you sure your configuration is correct?";
+const HELLO_AS_NOBODY: &str = "HELLO must be called with the client already authenticated, otherwise the HELLO \
+                               <proto> AUTH <user> <pass> option can be used to authenticate the client and select \
+                               the RESP protocol version at the same time";
 const BAD_NAME: &str = "Client names cannot contain spaces, newlines or special characters.";
 
 pub(crate) fn ping(call: &mut Call<'_>) -> Outcome {
@@ -32,7 +37,7 @@ pub(crate) fn quit(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn reset(call: &mut Call<'_>) -> Outcome {
-    call.session.reset();
+    call.session.reset(call.front.newcomer());
     call.reply().simple("RESET");
     Outcome::Answered
 }
@@ -46,10 +51,32 @@ pub(crate) fn select(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// `AUTH token` or `AUTH any token`. Nothing is guarded yet, which is what Redis says of itself then: a
+/// `AUTH token` or `AUTH any token`. Where no token is needed, it answers as a Redis without a password does: a
 /// bare password is a misunderstanding, and a user without a password may have any.
 pub(crate) fn auth(call: &mut Call<'_>) -> Outcome {
-    if call.arguments.len() == 2 { call.error(NO_PASSWORD) } else { call.ok() }
+    let bare = call.arguments.len() == 2;
+    if !call.front.guard.is_on() {
+        return if bare { call.error(NO_PASSWORD) } else { call.ok() };
+    }
+    match show(call, call.argument(if bare { 1 } else { 2 })) {
+        Ok(()) => call.ok(),
+        Err(outcome) => outcome,
+    }
+}
+
+/// Shows a token. One that is not known leaves the connection as it was, as in Redis.
+fn show(call: &mut Call<'_>, token: &[u8]) -> Result<(), Outcome> {
+    match call.front.guard.holder(token) {
+        Ok(caller) => {
+            call.session.become_caller(caller);
+            Ok(())
+        }
+        Err(refusal) if refusal.code == Code::Unauthenticated => {
+            call.reply().error("WRONGPASS", &refusal.detail);
+            Err(Outcome::Answered)
+        }
+        Err(refusal) => Err(call.refuse(&refusal)),
+    }
 }
 
 /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`
@@ -67,11 +94,14 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Outcome {
             None => return call.error("Protocol version is not an integer or out of range"),
         };
     }
-    let mut name = None;
+    let (mut name, mut token) = (None, None);
     let mut at = 2;
     while let Some(option) = arguments.get(at) {
         at += match (option.to_ascii_lowercase().as_slice(), arguments.len() - at - 1) {
-            (b"auth", 2..) => 3,
+            (b"auth", 2..) => {
+                token = arguments.get(at + 2);
+                3
+            }
             (b"setname", 1..) => {
                 name = arguments.get(at + 1);
                 2
@@ -81,6 +111,17 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Outcome {
                 return call.error(&text);
             }
         };
+    }
+    if call.front.guard.is_on() {
+        if let Some(token) = token
+            && let Err(outcome) = show(call, token)
+        {
+            return outcome;
+        }
+        if call.session.caller.is_none() {
+            call.reply().error("NOAUTH", HELLO_AS_NOBODY);
+            return Outcome::Answered;
+        }
     }
     if let Some(name) = name
         && !set_name(call.session, name)

@@ -11,9 +11,15 @@ use super::{
 pub(crate) fn incr(call: &mut Call<'_>) -> Outcome {
     let name = call.argument(1);
     let protocol = call.session.protocol;
-    if let Some(used) = call.session.keyspace(&call.front.node, name)
+    let now = call.clock();
+    let mut charged = false;
+    if let Some((used, caller)) = call.session.keyspace(&call.front.node, name)
         && used.counts
     {
+        if let Err(too_fast) = caller.charge(&used.served, 1, call.front.limits.count_max, now) {
+            return call.refuse(&too_fast.into());
+        }
+        charged = true;
         let mut reply = Reply { out: call.out, protocol };
         if used.served.with_one(|digits| reply.digits(digits)).is_some() {
             return Outcome::Answered;
@@ -25,10 +31,13 @@ pub(crate) fn incr(call: &mut Call<'_>) -> Outcome {
         }
     }
     call.session.forget();
-    let (front, name) = (call.front.clone(), owned_name(name));
+    let (front, caller, name) = (call.front.clone(), call.session.caller().clone(), owned_name(name));
     Outcome::Later(Box::pin(async move {
         let used = find(&front, &name).await?;
         refuse_unless_counting(&used)?;
+        if !charged {
+            caller.charge(&used.served, 1, front.limits.count_max, || front.node.elapsed())?;
+        }
         Ok(Answer::Ticket(used.served.take(1, front.patience()).await?))
     }))
 }
@@ -47,6 +56,7 @@ pub(crate) fn incrby(call: &mut Call<'_>) -> Outcome {
 fn run(call: &mut Call<'_>, count: u32) -> Outcome {
     call.session.forget();
     let (front, name) = (call.front.clone(), owned_name(call.argument(1)));
+    let caller = call.session.caller().clone();
     Outcome::Later(Box::pin(async move {
         let used = find(&front, &name).await?;
         let step = refuse_unless_counting(&used)?;
@@ -55,6 +65,7 @@ fn run(call: &mut Call<'_>, count: u32) -> Outcome {
                 format!("`{name}` counts in steps of {step}, and INCRBY by {count} needs 1; use INCR");
             return Err(Refusal::new(Code::WrongScheme, detail));
         }
+        caller.charge(&used.served, count, front.limits.count_max, || front.node.elapsed())?;
         let first = used.served.take_run(count, front.patience()).await?;
         last_of(&used, first, count).ok_or_else(|| keymill_issuer::IssueError::Internal.into())
     }))

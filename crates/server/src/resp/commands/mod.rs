@@ -1,6 +1,6 @@
 //! What the Redis protocol can ask for. A file per family; the table beside it says what there is.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{cell::Cell, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use keymill_api::{Code, Refusal};
 use keymill_issuer::{IssueError, haul::Haul};
@@ -26,6 +26,8 @@ pub(crate) struct Call<'c> {
     pub session: &'c mut Session,
     pub arguments: Arguments<'c>,
     pub out: &'c mut Vec<u8>,
+    /// What time it is, once somebody has asked: commands that came together share the answer.
+    pub moment: &'c Cell<Option<Duration>>,
 }
 
 impl<'c> Call<'c> {
@@ -33,6 +35,17 @@ impl<'c> Call<'c> {
     #[inline]
     pub(crate) fn argument(&self, index: usize) -> &'c [u8] {
         self.arguments.get(index).unwrap_or_default()
+    }
+
+    /// For what is counted by the second.
+    #[inline]
+    pub(crate) fn clock(&self) -> impl Fn() -> Duration + use<'c> {
+        let (node, moment) = (&self.front.node, self.moment);
+        move || {
+            let now = moment.get().unwrap_or_else(|| node.elapsed());
+            moment.set(Some(now));
+            now
+        }
     }
 
     #[inline]
@@ -102,7 +115,7 @@ impl Answer {
 }
 
 /// The name in a command, owned; what is not even text names no keyspace.
-fn owned_name(name: &[u8]) -> String {
+pub(super) fn owned_name(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
@@ -113,7 +126,7 @@ async fn find(front: &Front, name: &str) -> Result<Used, Refusal> {
 }
 
 /// As the table of refusals has it, with the next step in this protocol's words.
-fn not_found(error: IssueError, name: &str) -> Refusal {
+pub(super) fn not_found(error: IssueError, name: &str) -> Refusal {
     match error {
         IssueError::KeyspaceNotFound => Refusal::new(
             Code::KeyspaceNotFound,

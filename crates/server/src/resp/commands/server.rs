@@ -11,6 +11,7 @@ use super::{
     },
     Call, Outcome,
 };
+use crate::auth::Caller;
 
 /// The version whose behaviour this is; clients look at it.
 pub(crate) const REDIS_VERSION: &str = "7.0.0";
@@ -118,7 +119,7 @@ pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
         if wanted(name) {
             let gap = if text.is_empty() { "" } else { "\r\n" };
             let _ = write!(text, "{gap}# {name}\r\n");
-            for (field, value) in section(call.front) {
+            for (field, value) in section(call.front, call.session.caller()) {
                 let _ = write!(text, "{field}:{value}\r\n");
             }
         }
@@ -127,10 +128,10 @@ pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
     Outcome::Answered
 }
 
-type Section = fn(&Front) -> Vec<(&'static str, String)>;
+type Section = fn(&Front, &Caller) -> Vec<(&'static str, String)>;
 
 const SECTIONS: [(&str, Section); 6] = [
-    ("Server", |front| {
+    ("Server", |front, _| {
         vec![
             ("redis_version", REDIS_VERSION.to_owned()),
             ("keymill_version", crate::VERSION.to_owned()),
@@ -141,21 +142,23 @@ const SECTIONS: [(&str, Section); 6] = [
             ("keymill_node", front.node.name().to_string()),
         ]
     }),
-    ("Clients", |front| {
+    ("Clients", |front, _| {
         vec![
             ("connected_clients", front.connected().to_string()),
             ("maxclients", front.limits.resp_connections.to_string()),
         ]
     }),
-    ("Persistence", |front| {
+    ("Persistence", |front, _| {
         let state = front.node.state().borrow().clone();
         let away = matches!(state, NodeState::Starting { .. } | NodeState::Draining | NodeState::Dead { .. });
         vec![("loading", u8::from(away).to_string())]
     }),
-    ("Replication", |_| vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
-    ("Cluster", |_| vec![("cluster_enabled", "0".to_owned())]),
-    ("Keyspace", |front| {
-        let served = front.node.all_known().iter().filter(|served| !served.is_retired()).count();
+    ("Replication", |_, _| vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
+    ("Cluster", |_, _| vec![("cluster_enabled", "0".to_owned())]),
+    ("Keyspace", |front, caller| {
+        let known = front.node.all_known();
+        let seen = known.iter().filter(|served| !served.is_retired() && caller.sees(served.name.as_str()));
+        let served = seen.count();
         if served == 0 { Vec::new() } else { vec![("db0", format!("keys={served},expires=0,avg_ttl=0"))] }
     }),
 ];

@@ -31,7 +31,13 @@ pub(crate) fn spop(call: &mut Call<'_>) -> Outcome {
 fn one(call: &mut Call<'_>) -> Outcome {
     let name = call.argument(1);
     let protocol = call.session.protocol;
-    if let Some(used) = call.session.keyspace(&call.front.node, name) {
+    let now = call.clock();
+    let mut charged = false;
+    if let Some((used, caller)) = call.session.keyspace(&call.front.node, name) {
+        if let Err(too_fast) = caller.charge(&used.served, 1, call.front.limits.count_max, now) {
+            return call.refuse(&too_fast.into());
+        }
+        charged = true;
         let mut reply = Reply { out: call.out, protocol };
         if used.served.with_one(|key| reply.bulk(key)).is_some() {
             return Outcome::Answered;
@@ -43,9 +49,12 @@ fn one(call: &mut Call<'_>) -> Outcome {
         }
     }
     call.session.forget();
-    let (front, name) = (call.front.clone(), owned_name(name));
+    let (front, caller, name) = (call.front.clone(), call.session.caller().clone(), owned_name(name));
     Outcome::Later(Box::pin(async move {
         let used = find(&front, &name).await?;
+        if !charged {
+            caller.charge(&used.served, 1, front.limits.count_max, || front.node.elapsed())?;
+        }
         Ok(Answer::Key(used.served.take(1, front.patience()).await?))
     }))
 }
@@ -62,9 +71,15 @@ fn many(call: &mut Call<'_>, count: &[u8], unordered: bool) -> Outcome {
         },
     };
     let name = call.argument(1);
+    let now = call.clock();
+    let mut charged = count == 0;
     if count > 0
-        && let Some(used) = call.session.keyspace(&call.front.node, name)
+        && let Some((used, caller)) = call.session.keyspace(&call.front.node, name)
     {
+        if let Err(too_fast) = caller.charge(&used.served, count, most, now) {
+            return call.refuse(&too_fast.into());
+        }
+        charged = true;
         match used.served.take_ready(count) {
             Ok(haul) => {
                 Answer::Keys { haul, unordered }.write(&mut call.reply());
@@ -79,9 +94,12 @@ fn many(call: &mut Call<'_>, count: &[u8], unordered: bool) -> Outcome {
         }
     }
     call.session.forget();
-    let (front, name) = (call.front.clone(), owned_name(name));
+    let (front, caller, name) = (call.front.clone(), call.session.caller().clone(), owned_name(name));
     Outcome::Later(Box::pin(async move {
         let served = find(&front, &name).await?.served;
+        if !charged {
+            caller.charge(&served, count, front.limits.count_max, || front.node.elapsed())?;
+        }
         let haul = Haul::default();
         if count == 0 {
             return Ok(Answer::Keys { haul, unordered });
