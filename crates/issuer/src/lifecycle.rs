@@ -95,7 +95,10 @@ impl Node {
             if audit { served.iter().flat_map(|served| served.progress(now)).collect() } else { Vec::new() };
         // All nodes lock tracks in one order, or they would now and then wait for each other.
         progress.sort_by(|a, b| a.track.cmp(&b.track));
-        let pulse = self.pen.heartbeat(self.report(), progress).await?;
+        // An answer that was lost may have been counted: better twice in a sum for people than never.
+        let pulse = self.pen.heartbeat(self.report(), progress.clone()).await.inspect_err(|_| {
+            served.iter().for_each(|served| served.unreported(&progress));
+        })?;
         self.heard_time(pulse.now, self.ledger().keeps_time());
         if pulse.changes != self.changes.load(Ordering::Relaxed) {
             self.reload(pulse.changes).await?;

@@ -418,6 +418,13 @@ impl Milled {
         self.progress_of(&mut store, unissued, now)
     }
 
+    /// The ledger did not hear of it: it belongs to what is told next.
+    pub(crate) fn unreported(&self, progress: &Progress) {
+        let mut store = self.lock();
+        store.reported.issued = store.reported.issued.saturating_sub(progress.issued);
+        store.reported.burned = store.reported.burned.saturating_sub(progress.burned);
+    }
+
     fn progress_of(&self, store: &mut Store, unissued: Option<Number>, now: Timestamp) -> Option<Progress> {
         let lowest = unissued.into_iter().chain(store.stock.first()).min();
         let issued_up_to = lowest.or(store.stock.end())?;

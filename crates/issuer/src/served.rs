@@ -263,6 +263,17 @@ impl Served {
         }
     }
 
+    /// What the ledger did not hear of is told again.
+    pub(crate) fn unreported(&self, progress: &[Progress]) {
+        for progress in progress.iter().filter(|progress| progress.track.keyspace == self.name) {
+            match &self.supply {
+                Supply::Milled(milled) => milled.unreported(progress),
+                Supply::Timed(timed) => timed.unreported(progress),
+                Supply::Free(_) => {}
+            }
+        }
+    }
+
     /// Whether a reserve is on its way.
     pub(crate) fn is_refilling(&self) -> bool {
         match &self.supply {

@@ -416,6 +416,14 @@ impl Timed {
         self.lanes.load().iter().filter_map(|lane| lane.progress(now)).collect()
     }
 
+    /// The ledger did not hear of it: it belongs to what is told next.
+    pub(crate) fn unreported(&self, progress: &Progress) {
+        if let Some(lane) = self.lanes.load().iter().find(|lane| lane.track == progress.track) {
+            let mut book = lane.lock();
+            book.reported = book.reported.saturating_sub(progress.issued);
+        }
+    }
+
     /// Closes every lane: no ID is made after this, and what was never embedded may go back.
     pub(crate) fn close(&self, why: IssueError, now: Timestamp) -> Vec<Leftovers> {
         let mut state = self.lock();

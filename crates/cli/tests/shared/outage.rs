@@ -112,3 +112,21 @@ fn a_node_serves_its_stock_while_mariadb_is_away_and_heals() {
         || engine.borrow_mut().restart().unwrap(),
     );
 }
+
+/// The audit is brought forward every ten seconds; this outage is longer.
+#[test]
+fn keys_that_left_during_an_outage_are_in_the_books_afterwards() {
+    let mut engine = Postgres::start().unwrap();
+    let homes = [Home::new(), Home::new()];
+    let [a, b] = homes.each_ref().map(|home| node(home, &engine.url()).start());
+    a.until_stocked(&["tickets"]);
+    engine.crash().unwrap();
+    let key = a.take("tickets", 1).remove(0);
+    thread::sleep(Duration::from_secs(12));
+    engine.restart().unwrap();
+    let deadline = Instant::now() + 2 * PATIENCE;
+    while b.get(&format!("/v1/keyspaces/tickets/keys/{key}")).json()["state"] != "issued" {
+        assert!(Instant::now() < deadline, "the other node never hears of it");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
