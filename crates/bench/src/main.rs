@@ -3,6 +3,7 @@
 //! Machines are noisy, so ratios are printed and the steady figure is CPU per request; nothing here is
 //! a test. Name sections to run only those: `cargo xtask bench take http`.
 
+mod access;
 mod grpc;
 mod http;
 mod ids;
@@ -28,6 +29,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("http", http::run),
     ("grpc", grpc::run),
     ("resp", resp::run),
+    ("access", access::run),
     ("sdk", sdk::run),
     ("ledger", ledger::run),
     ("shared", shared::run),

@@ -98,8 +98,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 /// What one run cost the server, and how it looked from outside.
 #[derive(Debug, Clone)]
-struct Load {
-    micros: f64,
+pub(crate) struct Load {
+    pub micros: f64,
     per_second: f64,
     p99_ms: f64,
 }
@@ -116,9 +116,11 @@ fn median(mut loads: Vec<Load>) -> Load {
 }
 
 /// A server that speaks the Redis protocol.
-struct Asked {
+pub(crate) struct Asked {
     server: Server,
     port: String,
+    /// What callers have to show.
+    token: Option<String>,
 }
 
 impl Asked {
@@ -127,25 +129,31 @@ impl Asked {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
         let server = Server::start(command.arg(dir), format!("127.0.0.1:{port}"))?;
-        Ok(Self { server, port })
+        Ok(Self { server, port, token: None })
     }
 
     fn keymill(data_dir: &Path) -> anyhow::Result<Self> {
         let server = Server::keymill(data_dir)?;
         let plain = r#"{"name":"plain","scheme":"pool","order":"sequential"}"#;
         server.post("/v1/keyspaces", "Content-Type: application/json\r\n", plain)?;
+        Self::on(server, data_dir, None)
+    }
+
+    /// A Keymill that runs already.
+    pub(crate) fn on(server: Server, data_dir: &Path, token: Option<String>) -> anyhow::Result<Self> {
         let file = std::fs::read(data_dir.join("server.json"))?;
         let file: serde_json::Value = serde_json::from_slice(&file)?;
         let resp = file["resp"].as_str().context("keymill did not say where it speaks the Redis protocol")?;
         let port = resp.rsplit_once(':').context("an address has a port")?.1.to_owned();
-        Ok(Self { server, port })
+        Ok(Self { server, port, token })
     }
 
-    fn load(&self, depth: u32, commands: u32, command: &[&str]) -> anyhow::Result<Load> {
+    pub(crate) fn load(&self, depth: u32, commands: u32, command: &[&str]) -> anyhow::Result<Load> {
         let before = self.server.cpu_seconds()?;
         let output = Command::new("redis-benchmark")
             .args(["-p", &self.port, "-c", CLIENTS, "--csv"])
             .args(["-P", &depth.to_string(), "-n", &commands.to_string()])
+            .args(self.token.iter().flat_map(|token| ["-a", token]))
             .args(command)
             .output()
             .context("redis-benchmark could not be started")?;
