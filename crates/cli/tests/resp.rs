@@ -437,9 +437,10 @@ fn idle_connections_cost_little_and_hinder_nobody() {
     }
     let keys: HashSet<String> = idle.iter_mut().map(|client| client.reply().unwrap().key()).collect();
     assert_eq!(keys.len(), count);
-    let each = server.resident_bytes().saturating_sub(before) / count as u64;
-    println!("{count} idle connections, {each} bytes each");
-    assert!(each < 8 << 10, "{each} bytes each");
+    let grown = server.resident_bytes().saturating_sub(before);
+    println!("{count} idle connections, {} bytes each", grown / count as u64);
+    // What the mill made meanwhile is not theirs.
+    assert!(grown < (16 << 20) + count as u64 * (4 << 10), "{grown} bytes for {count}");
     let info = busy.ask("INFO clients").key();
     assert!(info.contains(&format!("connected_clients:{}", count + 1)), "{info}");
     busy.ask("LPOP links").key();
