@@ -1,16 +1,9 @@
 //! Clients of the Redis protocol: a raw one that can send what no proper client would, and the real ones,
 //! installed once into the target folder in the versions named here. One that cannot be had fails the test.
 
-use std::{
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Mutex,
-    time::Duration,
-};
+use std::{ffi::OsStr, fs, path::Path, process::Command, sync::Mutex, time::Duration};
 
-use crate::harness::{Finished, finish};
+use crate::harness::{Finished, finish, python::Packages};
 
 pub(crate) mod raw;
 
@@ -21,22 +14,6 @@ const INSTALL_WITHIN: Duration = Duration::from_secs(300);
 /// No script takes this long.
 const SCRIPT_WITHIN: Duration = Duration::from_secs(60);
 
-/// A folder that is made once, by whoever comes first.
-fn installed(name: &str, install: impl FnOnce(&Path)) -> PathBuf {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _mine = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let clean = name.replace(['@', '='], "-");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(clean);
-    let done = folder.join("installed");
-    if !done.exists() {
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        install(&folder);
-        fs::write(done, "").unwrap();
-    }
-    folder
-}
-
 fn command<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[A]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -46,25 +23,25 @@ fn command<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[A]) -> Comm
 /// Runs a script of this folder with redis-py; it must say `ok`.
 #[track_caller]
 pub(crate) fn python(script: &str, port: u16) {
-    let folder = installed(REDIS_PY, |folder| {
-        let mut pip = command("python3", &["-m", "pip", "install", "--quiet", "--target", ".", REDIS_PY]);
-        pip.current_dir(folder);
-        finish(pip, INSTALL_WITHIN).ok();
-    });
-    let mut python = Command::new("python3");
-    python.env("PYTHONPATH", folder);
-    said_ok(python, script, port);
+    said_ok(Packages::installed("redis", &[REDIS_PY]).python(), script, port);
 }
 
 /// Runs a script of this folder with ioredis; it must say `ok`.
 #[track_caller]
 pub(crate) fn node(script: &str, port: u16) {
-    let folder = installed(IOREDIS, |folder| {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(IOREDIS.replace('@', "-"));
+    if !folder.join("installed").exists() {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
         let mut npm =
             command("npm", &["install", "--silent", "--no-audit", "--no-fund", "--prefix", ".", IOREDIS]);
-        npm.current_dir(folder);
+        npm.current_dir(&folder);
         finish(npm, INSTALL_WITHIN).ok();
-    });
+        fs::write(folder.join("installed"), "").unwrap();
+    }
+    drop(one_at_a_time);
     let mut node = Command::new("node");
     node.env("NODE_PATH", folder.join("node_modules"));
     said_ok(node, script, port);

@@ -23,7 +23,7 @@ impl Caller {
 
     /// Refused, once the token was revoked or its time is over.
     pub(crate) fn refuse_unless_standing(&self) -> Result<(), Refusal> {
-        if self.0.as_ref().is_none_or(|token| token.stands()) { Ok(()) } else { Err(withdrawn()) }
+        if self.stands() { Ok(()) } else { Err(withdrawn()) }
     }
 
     pub(crate) fn stands(&self) -> bool {
