@@ -21,7 +21,7 @@ use crate::{
 
 const NODES: usize = 3;
 /// For the rows and for the nodes alike.
-const CLIENTS: usize = 12;
+const CLIENTS: usize = 48;
 const SECONDS: u64 = 10;
 const ROWS: u32 = 400_000;
 const FEW: u64 = 1_000;
