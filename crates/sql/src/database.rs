@@ -6,14 +6,19 @@
 use std::{
     fmt,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tokio::sync::Semaphore;
 
-use crate::{Access, Address, Dialect, SqlError, Transaction, connection::Connection};
+use crate::{Access, Address, Dialect, SqlError, Transaction, Work, connection::Connection};
 
 /// Connections of one process. More would only wait for each other's locks.
 const CONNECTIONS_MAX: usize = 8;
+/// How often work is run that others keep getting in the way of.
+const ATTEMPTS_MAX: u32 = 20;
+/// The pause before the second run; each later one is longer by as much.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A handle; clones share their connections.
 #[derive(Clone)]
@@ -70,6 +75,36 @@ impl Database {
         let mut connection = Connection::open(&self.inner.address).await?;
         connection.command(statement).await?;
         Ok(Transaction::new(self.inner.clone(), connection, permit))
+    }
+
+    /// Runs `work` in one transaction, and again where another one got in its way. Only
+    /// [`SqlError::Unknown`] can have taken effect.
+    pub async fn run<W: Work>(&self, work: W) -> Result<W::Answer, SqlError> {
+        let mut attempt = 1;
+        loop {
+            match self.attempt(&work).await {
+                Err(SqlError::Aborted(_)) if attempt < ATTEMPTS_MAX => {}
+                ended => return ended,
+            }
+            tokio::time::sleep(PAUSE * attempt).await;
+            attempt += 1;
+        }
+    }
+
+    async fn attempt<W: Work>(&self, work: &W) -> Result<W::Answer, SqlError> {
+        let mut transaction = self.begin(W::ACCESS).await?;
+        let answer = match work.run(&mut transaction).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                transaction.rollback().await;
+                return Err(error);
+            }
+        };
+        match W::ACCESS {
+            Access::Read => transaction.rollback().await,
+            Access::Write => transaction.commit().await?,
+        }
+        Ok(answer)
     }
 }
 

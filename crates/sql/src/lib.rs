@@ -17,6 +17,7 @@ mod notices;
 mod row;
 mod transaction;
 mod value;
+mod work;
 
 pub use address::{Address, Tls, masked};
 pub use database::Database;
@@ -26,3 +27,4 @@ pub use migrate::{Schema, Version};
 pub use row::Row;
 pub use transaction::{Access, Transaction};
 pub use value::Value;
+pub use work::{Statements, Work};

@@ -1,6 +1,6 @@
 //! Numbered migrations: a schema that knows its version, and becomes a newer one once.
 
-use crate::{Access, Database, Dialect, SqlError, Transaction, Value};
+use crate::{Access, Database, Dialect, SqlError, Statements as _, Transaction, Value};
 
 /// Tables with a common prefix and the steps that led to them. Steps are never edited once released, only
 /// added to. Their statements may use `{prefix}` and the types of [`Dialect::typed`].

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{Dialect, Row, SqlError, Value, connection::Connection, database::Inner};
+use crate::{Dialect, Row, SqlError, Statements, Value, connection::Connection, database::Inner};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -33,23 +33,6 @@ impl Transaction {
         Self { home, connection, failed: false, _room: room }
     }
 
-    pub fn dialect(&self) -> Dialect {
-        self.connection.dialect()
-    }
-
-    pub async fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, SqlError> {
-        let answer = self.connection.fetch(sql, values).await;
-        self.failed |= answer.is_err();
-        answer
-    }
-
-    /// How many rows the statement found to write, changed or not.
-    pub async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
-        let answer = self.connection.execute(sql, values).await;
-        self.failed |= answer.is_err();
-        answer
-    }
-
     /// A definition, which some engines commit by themselves: it may fail without spoiling the rest.
     pub(crate) async fn define(&mut self, sql: &str) -> Result<(), SqlError> {
         self.connection.command(sql).await
@@ -72,5 +55,23 @@ impl Transaction {
         if !self.connection.is_spoilt() && self.connection.command("ROLLBACK").await.is_ok() {
             self.home.put_back(self.connection);
         }
+    }
+}
+
+impl Statements for Transaction {
+    fn dialect(&self) -> Dialect {
+        self.connection.dialect()
+    }
+
+    async fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, SqlError> {
+        let answer = self.connection.fetch(sql, values).await;
+        self.failed |= answer.is_err();
+        answer
+    }
+
+    async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
+        let answer = self.connection.execute(sql, values).await;
+        self.failed |= answer.is_err();
+        answer
     }
 }

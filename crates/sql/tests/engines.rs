@@ -6,7 +6,7 @@ use std::{
 };
 
 use keymill_engines::{mariadb::MariaDb, postgres::Postgres};
-use keymill_sql::{Access, Address, Database, Schema, SqlError, Tls, Transaction};
+use keymill_sql::{Access, Address, Database, Schema, SqlError, Statements as _, Tls, Transaction};
 use tokio::sync::Barrier;
 
 fn postgres() -> &'static Postgres {

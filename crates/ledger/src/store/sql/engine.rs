@@ -1,6 +1,6 @@
 //! What the engine is, and what its acknowledgement is worth as it is set up.
 
-use keymill_sql::{Dialect, SqlError, Transaction};
+use keymill_sql::{Dialect, SqlError, Statements as _, Transaction};
 
 /// The name errors and `/healthz` call it by.
 pub(super) fn name(dialect: Dialect) -> &'static str {

@@ -1,6 +1,6 @@
 //! The first operation on a shared database: what the engine is worth, its tables, the ledger's head.
 
-use keymill_sql::{Access, Database, Schema, SqlError, Version};
+use keymill_sql::{Access, Database, Schema, SqlError, Statements as _, Version};
 use tokio::sync::OnceCell;
 
 use super::{

@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 
 use keymill_id::{Block, KeyspaceName, Number};
-use keymill_sql::{Access, Dialect, Row, SqlError, Transaction, Value};
+use keymill_sql::{Access, Dialect, Row, SqlError, Statements as _, Transaction, Value};
 
 use super::columns::{Columns, Read, json, maybe_stored, stored, word};
 use crate::{

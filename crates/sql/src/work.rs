@@ -1,0 +1,36 @@
+//! Work: what one transaction does, written once for every engine.
+//!
+//! Work is data with one function over [`Statements`]. An engine over the wire runs it with a connection of its
+//! own and runs it again if another transaction got in the way; an embedded one runs it on the thread that
+//! writes, together with whatever else waits for the same commit. So `run` may be called more than once, and
+//! waits for nothing but its statements.
+
+use std::future::Future;
+
+use crate::{Access, Dialect, Row, SqlError, Value};
+
+/// Statements inside one transaction. Each has one text, with `?` for its values.
+pub trait Statements: Send {
+    fn dialect(&self) -> Dialect;
+
+    fn query(
+        &mut self,
+        sql: &str,
+        values: &[Value],
+    ) -> impl Future<Output = Result<Vec<Row>, SqlError>> + Send;
+
+    /// How many rows the statement found to write, changed or not.
+    fn execute(&mut self, sql: &str, values: &[Value]) -> impl Future<Output = Result<u64, SqlError>> + Send;
+}
+
+pub trait Work: Send + Sync + 'static {
+    type Answer: Send + 'static;
+    const ACCESS: Access;
+
+    /// An error undoes everything. What a caller should hear of as an answer – a name that is taken – is an
+    /// answer, and found out before anything is written.
+    fn run<S: Statements>(
+        &self,
+        statements: &mut S,
+    ) -> impl Future<Output = Result<Self::Answer, SqlError>> + Send;
+}
