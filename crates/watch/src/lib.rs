@@ -1,0 +1,1 @@
+//! Checks judge levels, findings say what is wrong, sinks tell someone.
