@@ -11,22 +11,6 @@ use crate::{Code, Refusal, body::from_object};
 /// Tuning that this version carries out.
 const TUNING: &[&str] = Tuning::NAMES;
 
-/// Tuning that the contract names and later versions carry out.
-const TUNING_TO_COME: &[&str] = &[
-    "on_empty",
-    "capacity",
-    "restart_below",
-    "page_below",
-    "audit",
-    "alias_length_max",
-    "confusable_guard",
-    "redirect",
-    "not_found_url",
-    "expires_in",
-    "deny_private_targets",
-    "redis_url",
-];
-
 const NODE_ONLY: &str = "`worker` is one node's own; set it in that node's config";
 
 pub fn tuning_names() -> &'static [&'static str] {
@@ -63,9 +47,6 @@ impl KeyspaceSpec {
         for (field, value) in fields {
             if TUNING.contains(&field.as_str()) {
                 tuning.insert(field, value);
-            } else if TUNING_TO_COME.contains(&field.as_str()) {
-                let detail = format!("`{field}` is not part of this version yet; leave it out");
-                return Err(Refusal::field(Code::InvalidField, &field, detail));
             } else if Stated::field_names().any(|known| known == field) {
                 frozen.insert(field, value);
             } else {

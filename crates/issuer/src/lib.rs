@@ -34,5 +34,5 @@ pub use inspect::{IdParts, Inspection, KeyState};
 pub use lend::{HOLDER_MAX, LeaseId, LendError, Loan, WINDOW_MS_MAX};
 pub use lifecycle::Stopped;
 pub use node::{CreateError, Elsewhere, Node, NodeSettings, NodeState, ReserveTimes, Wanted};
-pub use served::{Glance, Leftovers, Served};
+pub use served::{Glance, Leftovers, Served, Settings};
 pub use timed::{TimeGlance, WorkerGlance};

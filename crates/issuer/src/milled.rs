@@ -392,7 +392,6 @@ impl Milled {
             burned: store.burned,
             reserves: store.reserves,
             rate: store.stock.rate(),
-            tuned: store.tuned,
         }
     }
 

@@ -22,8 +22,17 @@ use tokio::{
 };
 
 use crate::{
-    clock::Clock, error::IssueError, lifecycle, milled::Hopper, pen::Pen, quantity::Span, refill,
-    served::Served, tuning::Tuning, witness::Witness, worker,
+    clock::Clock,
+    error::IssueError,
+    lifecycle,
+    milled::Hopper,
+    pen::Pen,
+    quantity::Span,
+    refill,
+    served::{Served, Settings},
+    tuning::Tuning,
+    witness::Witness,
+    worker,
 };
 
 /// How long an unknown name stays unknown without asking the ledger again.
@@ -472,9 +481,9 @@ impl Node {
     }
 
     fn enter(self: &Arc<Self>, keyspaces: &mut Keyspaces, row: &KeyspaceRow) -> Result<(), IssueError> {
-        let tuned = self.tuned(row);
+        let settings = self.settings_of(row);
         if let Some(served) = keyspaces.get(&row.name) {
-            served.tune(tuned);
+            served.tune(settings);
             if row.retired {
                 served.retire(self.now());
             }
@@ -491,7 +500,7 @@ impl Node {
         let served = Arc::new(Served::new(
             row,
             definition,
-            tuned,
+            settings,
             self.settings.lanes,
             self.settings.waiting_takes,
             self.hopper.clone(),
@@ -510,12 +519,14 @@ impl Node {
         Ok(())
     }
 
-    fn tuned(&self, row: &KeyspaceRow) -> crate::tuning::Tuned {
+    fn settings_of(&self, row: &KeyspaceRow) -> Settings {
         let ledger = serde_json::from_value(row.tuning.clone().into()).unwrap_or_else(|error| {
             tracing::warn!(keyspace = %row.name, %error, "tuning in the ledger cannot be read; defaults are used");
             Tuning::default()
         });
-        self.settings.tuning.get(&row.name).unwrap_or(&Tuning::default()).over(&ledger)
+        let (none, own) = (Tuning::default(), self.settings.tuning.get(&row.name));
+        let own = own.unwrap_or(&none);
+        Settings { tuned: own.over(&ledger), places: own.places_over(&ledger) }
     }
 
     /// Reads all keyspaces from the ledger and serves what is new.

@@ -105,6 +105,53 @@ impl Span {
     }
 }
 
+/// A mark on a level: in keys, or in the time they last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    Keys(Count),
+    Time(Span),
+}
+
+impl FromStr for Mark {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let wanted = "a number of keys such as 5000 or \"20M\", or a time such as \"2h\"";
+        let time = || text.parse().map(Self::Time);
+        let wrong = |_| QuantityError { text: text.to_owned(), wanted };
+        text.parse().map(Self::Keys).or_else(|_: QuantityError| time()).map_err(wrong)
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys(keys) => keys.fmt(f),
+            Self::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Mark {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mark {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(keys) => Ok(Self::Keys(Count(keys))),
+            Written::Text(text) => text.parse().map_err(de::Error::custom),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +173,16 @@ mod tests {
         assert_eq!(spelled, ["1m", "1500ms", "0ms"]);
         assert_eq!([Count(1024).to_string(), Count(100_000_000).to_string()], ["1024", "100M"]);
         assert_eq!(Size(65536).to_string(), "64KiB");
+    }
+
+    #[test]
+    fn a_mark_is_in_keys_or_in_time() {
+        assert_eq!("20M".parse(), Ok(Mark::Keys(Count(20_000_000))));
+        assert_eq!("2h".parse(), Ok(Mark::Time(Span(7_200_000))));
+        assert_eq!(serde_json::from_str::<Mark>("5000").unwrap(), Mark::Keys(Count(5000)));
+        assert_eq!(serde_json::to_string(&Mark::Time(Span(7_200_000))).unwrap(), "\"2h\"");
+        for wrong in ["\"\"", "\"2x\"", "-1", "1.5", "true"] {
+            assert!(serde_json::from_str::<Mark>(wrong).is_err(), "{wrong}");
+        }
     }
 }

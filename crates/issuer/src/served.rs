@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use keymill_id::{Block, Definition, KeyspaceName, Mint, Number};
 use keymill_ledger::{
     KeyspaceRow, Timestamp, Track,
@@ -15,10 +16,9 @@ use crate::{
     haul::Haul,
     meter::Meter,
     milled::{Hopper, Milled},
-    quantity::Count,
     stock::Offer,
     timed::{TimeGlance, Timed},
-    tuning::Tuned,
+    tuning::{Places, Tuned},
 };
 
 #[derive(Debug)]
@@ -29,7 +29,17 @@ pub struct Served {
     pub created_at: Timestamp,
     /// `rate_limit`, for the front ends to charge.
     pub meter: Meter,
+    settings: ArcSwap<Settings>,
     supply: Supply,
+}
+
+/// Its tuning, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Settings {
+    #[serde(flatten)]
+    pub tuned: Tuned,
+    #[serde(flatten)]
+    pub places: Places,
 }
 
 /// Where its keys come from.
@@ -53,7 +63,6 @@ pub struct Glance {
     pub reserves: u64,
     /// Keys a second, of this node.
     pub rate: f64,
-    pub tuned: Tuned,
 }
 
 /// What is left of a track when its keyspace is closed.
@@ -69,12 +78,13 @@ impl Served {
     pub(crate) fn new(
         row: &KeyspaceRow,
         definition: Definition,
-        tuned: Tuned,
+        settings: Settings,
         lanes: usize,
         waiting: usize,
         hopper: Hopper,
         clock: &Arc<dyn Clock>,
     ) -> Self {
+        let tuned = settings.tuned;
         let supply = match &definition {
             Definition::Pool(_) | Definition::Sequence(_) => {
                 let (track, mint) = (Track::of(row.name.clone()), Mint::compile(&definition));
@@ -93,8 +103,13 @@ impl Served {
             fingerprint: row.fingerprint.clone(),
             created_at: row.created_at,
             meter: Meter::new(tuned.rate_limit.map(|rate| rate.0)),
+            settings: ArcSwap::from_pointee(settings),
             supply,
         }
+    }
+
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
     }
 
     /// Takes exactly `count` keys, or none: now if they are ready, else once they are.
@@ -177,14 +192,9 @@ impl Served {
         match &self.supply {
             Supply::Milled(milled) => milled.glance(),
             Supply::Timed(timed) => timed.glance(),
-            Supply::Free(free) => Glance {
-                stock: 0,
-                issued: free.issued(),
-                burned: 0,
-                reserves: 0,
-                rate: 0.0,
-                tuned: Tuned { rate_limit: self.meter.rate().map(Count), ..Tuned::default() },
-            },
+            Supply::Free(free) => {
+                Glance { stock: 0, issued: free.issued(), burned: 0, reserves: 0, rate: 0.0 }
+            }
         }
     }
 
@@ -238,7 +248,9 @@ impl Served {
         }
     }
 
-    pub(crate) fn tune(&self, tuned: Tuned) {
+    pub(crate) fn tune(&self, settings: Settings) {
+        let tuned = settings.tuned;
+        self.settings.store(Arc::new(settings));
         self.meter.set_rate(tuned.rate_limit.map(|rate| rate.0));
         match &self.supply {
             Supply::Milled(milled) => milled.tune(tuned),

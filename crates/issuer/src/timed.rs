@@ -384,7 +384,6 @@ impl Timed {
             burned: state.burned,
             reserves: state.reserves,
             rate: state.rate,
-            tuned: state.tuned,
         }
     }
 

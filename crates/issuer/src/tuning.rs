@@ -1,11 +1,14 @@
 //! What may change about a keyspace at any time: how much is held and how it behaves, not what a key
 //! looks like.
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use keymill_ledger::masked;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     meter::RATE_MAX,
-    quantity::{Count, Span},
+    quantity::{Count, Mark, Span},
 };
 
 /// When the clock is behind what was already embedded in IDs.
@@ -30,17 +33,40 @@ pub enum OnOverflow {
     Borrow,
 }
 
+/// When a pool of rows is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnEmpty {
+    /// Wait for the filler, as long as the caller does.
+    Wait,
+    /// Say at once that there is nothing.
+    Refuse,
+    /// Draw a number and withhold it; draw again if it was taken.
+    Random,
+}
+
+/// How finely it is recorded what was issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Audit {
+    /// By ranges of numbers.
+    Claim,
+    /// A row per key.
+    Key,
+}
+
 macro_rules! tuning {
-    ($($(#[$doc:meta])* $field:ident: $type:ty = $default:expr;)*) => {
+    (always { $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr;)* }
+     perhaps { $($(#[$maybe_doc:meta])* $maybe:ident: $maybe_type:ty;)* }
+     places { $($(#[$text_doc:meta])* $text:ident;)* }) => {
         /// Settings a node or the ledger states; what is absent falls through to the next in line: the
         /// node's config, the ledger, the default.
         #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct Tuning {
             $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
-            /// Keys a second that each node lets out; no limit unless it is said.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub rate_limit: Option<Count>,
+            $($(#[$maybe_doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $maybe: Option<$maybe_type>,)*
+            $($(#[$text_doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $text: Option<String>,)*
             /// A static worker id: this one or none. Only a node's own config may say it.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub worker: Option<u16>,
@@ -50,62 +76,115 @@ macro_rules! tuning {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
         pub struct Tuned {
             $(pub $field: $type,)*
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub rate_limit: Option<Count>,
+            $(#[serde(skip_serializing_if = "Option::is_none")] pub $maybe: Option<$maybe_type>,)*
             #[serde(skip_serializing_if = "Option::is_none")]
             pub worker: Option<u16>,
         }
 
+        /// The URLs among it. They are shown without their passwords.
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+        pub struct Places {
+            $(
+                #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shown")]
+                pub $text: Option<Arc<str>>,
+            )*
+        }
+
         impl Default for Tuned {
             fn default() -> Self {
-                Self { $($field: $default,)* rate_limit: None, worker: None }
+                Self { $($field: $default,)* $($maybe: None,)* worker: None }
             }
         }
 
         impl Tuning {
             /// The names, as requests and configs spell them.
-            pub const NAMES: &[&str] = &[$(stringify!($field),)* "rate_limit", "worker"];
+            pub const NAMES: &[&str] = &[
+                $(stringify!($field),)* $(stringify!($maybe),)* $(stringify!($text),)* "worker",
+            ];
 
             /// This over `beneath` over the defaults.
             pub fn over(&self, beneath: &Self) -> Tuned {
                 let default = Tuned::default();
                 Tuned {
                     $($field: self.$field.or(beneath.$field).unwrap_or(default.$field),)*
-                    rate_limit: self.rate_limit.or(beneath.rate_limit),
+                    $($maybe: self.$maybe.or(beneath.$maybe),)*
                     worker: self.worker,
                 }
+            }
+
+            /// As [`over`](Self::over), for the URLs.
+            pub fn places_over(&self, beneath: &Self) -> Places {
+                Places { $($text: self.$text.as_deref().or(beneath.$text.as_deref()).map(Arc::from),)* }
             }
         }
     };
 }
 
 tuning! {
-    /// How long the stock lasts without the ledger, at the current rate. More: longer outages are
-    /// survived. Less: less is burned by a crash.
-    outage_budget: Span = Span(60_000);
-    /// The least a node holds, however quiet it is.
-    stock_min: Count = Count(1024);
-    /// The most a node holds, however busy it is.
-    stock_max: Count = Count(100_000_000);
-    /// Worker ids a node holds at a time. More: more IDs a tick. Fewer: workers last longer.
-    workers: u16 = 1;
-    on_rollback: OnRollback = OnRollback::Wait;
-    rollback_wait: Span = Span(2_000);
-    on_overflow: OnOverflow = OnOverflow::Wait;
-    /// A tick's sequence starts in 0..=this, so that few IDs a tick are not all even.
-    sequence_start: u32 = 1;
-    /// How long a worker stays ours without a word.
-    lease_ttl: Span = Span(15_000);
-    /// How long a worker rests after its last window before another node may have it.
-    recycle_delay: Span = Span(60_000);
-    /// How far the clock may jump ahead before IDs are refused.
-    forward_max: Span = Span(60_000);
+    always {
+        /// How long the stock lasts without the ledger, at the current rate. More: longer outages are
+        /// survived. Less: less is burned by a crash.
+        outage_budget: Span = Span(60_000);
+        /// The least a node holds, however quiet it is.
+        stock_min: Count = Count(1024);
+        /// The most a node holds, however busy it is.
+        stock_max: Count = Count(100_000_000);
+        /// Worker ids a node holds at a time. More: more IDs a tick. Fewer: workers last longer.
+        workers: u16 = 1;
+        on_rollback: OnRollback = OnRollback::Wait;
+        rollback_wait: Span = Span(2_000);
+        on_overflow: OnOverflow = OnOverflow::Wait;
+        /// A tick's sequence starts in 0..=this, so that few IDs a tick are not all even.
+        sequence_start: u32 = 1;
+        /// How long a worker stays ours without a word.
+        lease_ttl: Span = Span(15_000);
+        /// How long a worker rests after its last window before another node may have it.
+        recycle_delay: Span = Span(60_000);
+        /// How far the clock may jump ahead before IDs are refused.
+        forward_max: Span = Span(60_000);
+        on_empty: OnEmpty = OnEmpty::Wait;
+        /// How many keys the filler keeps in a pool of rows.
+        capacity: Count = Count(1_000_000);
+        audit: Audit = Audit::Claim;
+        /// The longest name that people may choose.
+        alias_length_max: u8 = 16;
+        /// Refuse names that look like one that is there.
+        confusable_guard: bool = false;
+        /// How links answer: 301, 302, 307 or 308.
+        redirect: u16 = 302;
+        /// Refuse links into private networks.
+        deny_private_targets: bool = false;
+    }
+    perhaps {
+        /// Keys a second that each node lets out; no limit unless it is said.
+        rate_limit: Count;
+        /// Below this level the filler is started anew.
+        restart_below: Mark;
+        /// Below this level a human is told.
+        page_below: Mark;
+        /// How long links and names last, unless their maker says; for ever unless it is said.
+        expires_in: Span;
+    }
+    places {
+        /// Where those go who ask for a key that is not there; they are told `404` unless it is said.
+        not_found_url;
+        /// The Redis that holds a pool of rows.
+        redis_url;
+    }
+}
+
+fn shown<S: Serializer>(url: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_deref().map(masked).serialize(serializer)
 }
 
 /// A crash burns a budget's worth of numbers, or of a worker's time.
 const OUTAGE_BUDGET_MAX: Span = Span(24 * 3_600_000);
 const STOCK_MIN_MAX: Count = Count(1_000_000_000);
 const STOCK_MAX_MAX: Count = Count(10_000_000_000);
+/// What a name may be made to hold: longer ones are no longer short.
+const ALIAS_LENGTH_MAX_MAX: u8 = 64;
+/// Rows that one keyspace may be asked to keep.
+const CAPACITY_MAX: Count = Count(10_000_000_000);
 
 impl Tuning {
     /// Why this cannot be meant, if it cannot.
@@ -149,6 +228,44 @@ impl Tuning {
         if self.worker.is_some() && workers > 1 {
             let message = format!("`worker` names one worker, and `workers` asks for {workers}");
             return Some(("worker", message));
+        }
+        self.names_contradiction(&tuned)
+    }
+
+    /// As [`contradiction`](Self::contradiction), of what is said about names, links and rows.
+    fn names_contradiction(&self, tuned: &Tuned) -> Option<(&'static str, String)> {
+        let Tuned { alias_length_max, redirect, capacity, audit, expires_in, .. } = *tuned;
+        if !(1..=ALIAS_LENGTH_MAX_MAX).contains(&alias_length_max) {
+            let message =
+                format!("`alias_length_max` ({alias_length_max}) must be from 1 to {ALIAS_LENGTH_MAX_MAX}");
+            return Some(("alias_length_max", message));
+        }
+        if ![301, 302, 307, 308].contains(&redirect) {
+            return Some(("redirect", format!("`redirect` ({redirect}) must be 301, 302, 307 or 308")));
+        }
+        if !(1..=CAPACITY_MAX.0).contains(&capacity.0) {
+            return Some(("capacity", format!("`capacity` ({capacity}) must be from 1 to {CAPACITY_MAX}")));
+        }
+        if audit == Audit::Key {
+            let message = "`audit = \"key\"` is not part of this version yet; leave it out";
+            return Some(("audit", message.to_owned()));
+        }
+        if expires_in.is_some_and(|span| span < Span(1_000)) {
+            return Some((
+                "expires_in",
+                "`expires_in` must be at least 1s; leave it out for never".to_owned(),
+            ));
+        }
+        let schemes: [(_, &Option<String>, &[&str]); 2] = [
+            ("not_found_url", &self.not_found_url, &["http://", "https://"]),
+            ("redis_url", &self.redis_url, &["redis://", "rediss://"]),
+        ];
+        for (field, url, schemes) in schemes {
+            if let Some(url) = url
+                && !schemes.iter().any(|scheme| url.starts_with(scheme) && url.len() > scheme.len())
+            {
+                return Some((field, format!("`{field}` must start with {}", schemes.join(" or "))));
+            }
         }
         None
     }

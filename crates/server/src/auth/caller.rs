@@ -64,27 +64,44 @@ impl Caller {
         if self.sees(keyspace) { Ok(()) } else { Err(IssueError::KeyspaceNotFound) }
     }
 
-    /// Charges the token and the keyspace for `count` keys, both or neither. `count_max` is the most that can be
-    /// asked for at once, which a limit never rules out. The time is asked for only where there is a limit.
+    fn meter(&self) -> Option<&Meter> {
+        self.0.as_ref().map(|token| &token.meter).filter(|meter| meter.rate().is_some())
+    }
+
+    /// Charges the token and the keyspace for `count` keys, both or neither. The time is asked for only where
+    /// there is a limit.
     #[inline]
     pub(crate) fn charge(
         &self,
         served: &Served,
         count: u32,
-        count_max: u32,
         now: impl FnOnce() -> Duration,
     ) -> Result<(), TooFast> {
-        let token = self.0.as_ref().map(|token| &token.meter).filter(|meter| meter.rate().is_some());
+        let token = self.meter();
         if token.is_none() && served.meter.rate().is_none() {
             return Ok(());
         }
-        charge(token, served, count, count_max, now())
+        charge(token, served, count, now())
     }
 
-    /// The same for a part of a stream, which is not refused but slowed down. Ends early when the token does.
-    pub(crate) async fn pace(&self, node: &Node, served: &Served, count: u32, count_max: u32) {
+    /// Takes a charge back, for keys that could not be had.
+    #[cold]
+    pub(crate) fn refund(&self, served: &Served, count: u32) {
+        self.meter().into_iter().chain([&served.meter]).for_each(|meter| meter.refund(count));
+    }
+
+    /// How many of `count` keys a stream should take at a time: a quarter of a second's worth, so that it flows,
+    /// owes nothing for long, and leaves room for others.
+    pub(crate) fn portion(&self, served: &Served, count: u32) -> u32 {
+        let rates = [self.meter().and_then(Meter::rate), served.meter.rate()];
+        let Some(rate) = rates.into_iter().flatten().min() else { return count };
+        u32::try_from(rate.div_ceil(4)).map_or(count, |portion| portion.min(count))
+    }
+
+    /// Charges for a part of a stream, which is not refused but slowed down. Ends early when the token does.
+    pub(crate) async fn pace(&self, node: &Node, served: &Served, count: u32) {
         const LOOK_EVERY: Duration = Duration::from_millis(250);
-        while let Err(TooFast { exceeded, .. }) = self.charge(served, count, count_max, || node.elapsed()) {
+        while let Err(TooFast { exceeded, .. }) = self.charge(served, count, || node.elapsed()) {
             if !self.stands() || node.refuse_unless_serving().is_err() {
                 return; // whoever takes next is told why
             }
@@ -100,18 +117,12 @@ pub(crate) struct TooFast {
     exceeded: Exceeded,
 }
 
-fn charge(
-    token: Option<&Meter>,
-    served: &Served,
-    count: u32,
-    count_max: u32,
-    now: Duration,
-) -> Result<(), TooFast> {
+fn charge(token: Option<&Meter>, served: &Served, count: u32, now: Duration) -> Result<(), TooFast> {
     let too_fast = |whose| move |exceeded| TooFast { whose, exceeded };
     if let Some(meter) = token {
-        meter.charge(count, count_max, now).map_err(too_fast("the token's `rate`"))?;
+        meter.charge(count, now).map_err(too_fast("the token's `rate`"))?;
     }
-    served.meter.charge(count, count_max, now).map_err(|exceeded| {
+    served.meter.charge(count, now).map_err(|exceeded| {
         if let Some(meter) = token {
             meter.refund(count);
         }
@@ -123,10 +134,12 @@ impl From<TooFast> for Refusal {
     #[cold]
     fn from(TooFast { whose, exceeded }: TooFast) -> Self {
         let limit = RateLimit::from(exceeded);
-        let detail = format!(
-            "{whose} is {} keys a second on each node; try again in {} s, or ask for at most {}",
-            limit.limit, limit.retry_after, limit.remaining
-        );
+        let (rate, seconds) = (limit.limit, limit.retry_after);
+        let fewer = match limit.remaining {
+            0 => String::new(),
+            left => format!(", or ask for at most {left}"),
+        };
+        let detail = format!("{whose} is {rate} keys a second on each node; try again in {seconds} s{fewer}");
         Self { rate_limit: Some(limit), ..Self::new(Code::RateLimited, detail) }
     }
 }

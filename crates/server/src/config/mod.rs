@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::ledgers::{self, StoreUrl};
 
 mod layers;
+mod registry;
 
 pub use layers::{ConfigError, Layers, Setting, Source};
+pub use registry::{RegistryConfig, RegistryPlace};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +27,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub listen: Listen,
     pub ledger: LedgerConfig,
+    pub registry: RegistryConfig,
     pub auth: Auth,
     pub log: Log,
     pub limits: Limits,
@@ -38,6 +41,7 @@ pub struct Listen {
     pub http: String,
     pub resp: String,
     pub admin: String,
+    pub public_url: String,
     pub tls_cert: String,
     pub tls_key: String,
     pub tls_client_ca: String,
@@ -114,6 +118,7 @@ pub struct Limits {
     pub count_max: u32,
     pub stream_count_max: u32,
     pub body_bytes: Size,
+    pub batch_bytes: Size,
     pub take_timeout: Span,
     pub request_timeout: Span,
     pub drain_timeout: Span,
@@ -124,6 +129,8 @@ pub struct Limits {
     pub waiting_takes: usize,
     pub admin_requests: usize,
     pub keyspaces: u64,
+    pub misses: u32,
+    pub idempotency: Span,
 }
 
 impl Default for Config {
@@ -135,6 +142,7 @@ impl Default for Config {
                 http: "127.0.0.1:7070".to_owned(),
                 resp: "127.0.0.1:7071".to_owned(),
                 admin: String::new(),
+                public_url: String::new(),
                 tls_cert: String::new(),
                 tls_key: String::new(),
                 tls_client_ca: String::new(),
@@ -151,12 +159,14 @@ impl Default for Config {
                 heartbeat: Span(2_000),
                 timeout: Span(2_000),
             },
+            registry: RegistryConfig::default(),
             auth: Auth { mode: AuthMode::Auto },
             log: Log { level: "info".to_owned(), format: LogFormat::Auto },
             limits: Limits {
                 count_max: 10_000,
                 stream_count_max: 1_000_000,
                 body_bytes: Size(64 << 10),
+                batch_bytes: Size(4 << 20),
                 take_timeout: Span(2_000),
                 request_timeout: Span(10_000),
                 drain_timeout: Span(10_000),
@@ -167,6 +177,8 @@ impl Default for Config {
                 waiting_takes: 1_000,
                 admin_requests: 256,
                 keyspaces: 10_000,
+                misses: 60,
+                idempotency: Span(24 * 3_600_000),
             },
             keyspaces: toml::Table::new(),
         }
@@ -230,6 +242,8 @@ impl Config {
         self.resp()?;
         self.admin()?;
         self.ledger_url()?;
+        self.registry_place()?;
+        self.check_public_url()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
             if let Err(error) = Definition::resolve(&stated, Secret::from_bytes([0; Secret::LENGTH])) {

@@ -91,14 +91,15 @@ impl Keymill for Service {
         let count = bounded("count", count, 1, self.limits())?;
         let served = self.keyspace(&caller, Scope::Take, &keyspace).await?;
         let now = || self.state.node.elapsed();
-        caller.charge(&served, count, self.limits().count_max, now).map_err(refused)?;
+        caller.charge(&served, count, now).map_err(refused)?;
         if count == 1
             && let Some(key) = served.with_one(text)
         {
             return Ok(Response::new(TakeResponse { keys: vec![key] }));
         }
         let patience = deadline.patience(self.limits().take_timeout.duration());
-        let haul = served.take(count, patience).await.map_err(refused)?;
+        let taken = served.take(count, patience).await;
+        let haul = taken.inspect_err(|_| caller.refund(&served, count)).map_err(refused)?;
         Ok(Response::new(TakeResponse { keys: haul.keys().map(text).collect() }))
     }
 
@@ -118,7 +119,6 @@ impl Keymill for Service {
             patience: self.limits().take_timeout.duration(),
             deadline,
             caller,
-            count_max: self.limits().count_max,
         };
         Ok(Response::new(stream::keys(self.state.node.clone(), order, seat)))
     }

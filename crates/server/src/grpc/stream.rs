@@ -18,7 +18,7 @@ use super::{
 };
 use crate::auth::Caller;
 
-/// No limit makes anyone wait for longer between two batches: one is at most a burst.
+/// No limit makes anyone wait for longer between two batches, however deep in debt another request went.
 const PACED_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 pub(super) type KeyStream = Pin<Box<dyn Stream<Item = Result<KeyBatch, Status>> + Send>>;
@@ -34,8 +34,6 @@ pub(super) struct Order {
     pub patience: Duration,
     pub deadline: Deadline,
     pub caller: Caller,
-    /// `limits.count_max`
-    pub count_max: u32,
 }
 
 /// Keeps `seat` as long as the stream is open.
@@ -68,7 +66,8 @@ impl Course {
 
     /// How many to take next; `None` once all were.
     fn next_count(&mut self) -> Option<u32> {
-        let batch = self.order.batch;
+        let Order { served, batch, caller, .. } = &self.order;
+        let batch = caller.portion(served, *batch);
         let Some(left) = &mut self.left else { return Some(batch) };
         let count = u32::try_from(*left).map_or(batch, |left| left.min(batch));
         *left -= u64::from(count);
@@ -76,10 +75,10 @@ impl Course {
     }
 
     async fn take(&self, count: u32) -> Result<Vec<KeyBatch>, Status> {
-        let Order { served, patience, deadline, caller, count_max, .. } = &self.order;
+        let Order { served, patience, deadline, caller, .. } = &self.order;
         deadline.check()?;
         // A stream that was begun is slowed down rather than refused, but not for longer than its caller waits.
-        let paced = caller.pace(&self.node, served, count, *count_max);
+        let paced = caller.pace(&self.node, served, count);
         if tokio::time::timeout(deadline.patience(PACED_MAX), paced).await.is_err() {
             deadline.check()?;
         }

@@ -226,14 +226,14 @@ fn view(
         (_, Some(level)) if rate > 0.0 => Some(level as f64 / rate),
         _ => None,
     };
-    let tuning = glance.map_or_else(Default::default, |glance| glance.tuned);
+    let tuning = served.as_ref().map(|served| served.settings()).unwrap_or_default();
     Ok(KeyspaceView {
         name: row.name.to_string(),
         scheme: definition.scheme().to_string(),
         state: if row.retired { "retired" } else { "active" }.to_owned(),
         definition: definition.to_public_json(),
         fingerprint: row.fingerprint,
-        tuning: serde_json::to_value(tuning).expect("tuning is plain data"),
+        tuning: serde_json::to_value(&*tuning).expect("tuning is plain data"),
         created_at: rfc3339(row.created_at),
         size: size.map(|size| size.to_string()),
         level: level.map(|level| level.to_string()),

@@ -7,7 +7,10 @@ use hyper::{
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
 use keymill_api::{Code, Refusal, TakeRequest};
-use keymill_issuer::haul::{Haul, Piece};
+use keymill_issuer::{
+    Served,
+    haul::{Haul, Piece},
+};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -48,8 +51,8 @@ where
         None => state.node.keyspace(keyspace).await?,
     };
     // An answer is charged whole; a stream as it goes, and slowed down rather than refused.
-    let first = if count > limits.count_max { STREAM_CHUNK.min(limits.count_max) } else { count };
-    caller.charge(&served, first, limits.count_max, || state.node.elapsed())?;
+    let first = if count > limits.count_max { chunk(state, caller, &served, count) } else { count };
+    caller.charge(&served, first, || state.node.elapsed())?;
     if count == 1 && !text {
         let one = served.with_one(|key| json(&served.name, std::iter::once(key), 1, key.len()));
         if let Some(answer) = one {
@@ -58,10 +61,10 @@ where
     }
     let patience = limits.take_timeout.duration();
     if count > limits.count_max {
-        let first = served.take(first, patience).await?;
+        let first = served.take(first, patience).await.inspect_err(|_| caller.refund(&served, first))?;
         return Ok(stream(state, caller, served, first, count));
     }
-    let haul = served.take(count, patience).await?;
+    let haul = served.take(count, patience).await.inspect_err(|_| caller.refund(&served, count))?;
     if text {
         return Ok(uncached(TEXT, lines(&haul)));
     }
@@ -109,17 +112,22 @@ fn lines(haul: &Haul) -> Vec<u8> {
     out
 }
 
+/// How many keys of a stream to take next, with so many left.
+fn chunk(state: &State, caller: &Caller, served: &Served, left: u32) -> u32 {
+    caller.portion(served, STREAM_CHUNK.min(state.config.limits.count_max).min(left))
+}
+
 /// Sends `count` keys as they are taken; a reader that stops reading stops the taking.
 fn stream(
     state: &Arc<State>,
     caller: &Caller,
-    served: Arc<keymill_issuer::Served>,
+    served: Arc<Served>,
     first: Haul,
     count: u32,
 ) -> Response<Body> {
     let (chunks, receiver) = mpsc::channel(STREAM_AHEAD);
     let (state, caller) = (state.clone(), caller.clone());
-    let (patience, count_max) = (state.config.limits.take_timeout.duration(), state.config.limits.count_max);
+    let patience = state.config.limits.take_timeout.duration();
     tokio::spawn(async move {
         let mut left = count - first.count();
         let mut haul = first;
@@ -127,9 +135,9 @@ fn stream(
             if chunks.send(Ok(lines(&haul).into())).await.is_err() || left == 0 {
                 return; // the caller has gone, or has everything
             }
-            let next = STREAM_CHUNK.min(count_max).min(left);
+            let next = chunk(&state, &caller, &served, left);
             tokio::select! {
-                () = caller.pace(&state.node, &served, next, count_max) => {}
+                () = caller.pace(&state.node, &served, next) => {}
                 () = chunks.closed() => return,
             }
             let taken = match caller.refuse_unless_standing() {

@@ -16,7 +16,7 @@ pub(crate) fn incr(call: &mut Call<'_>) -> Outcome {
     if let Some((used, caller)) = call.session.keyspace(&call.front.node, name)
         && used.counts
     {
-        if let Err(too_fast) = caller.charge(&used.served, 1, call.front.limits.count_max, now) {
+        if let Err(too_fast) = caller.charge(&used.served, 1, now) {
             return call.refuse(&too_fast.into());
         }
         charged = true;
@@ -36,9 +36,10 @@ pub(crate) fn incr(call: &mut Call<'_>) -> Outcome {
         let used = find(&front, &name).await?;
         refuse_unless_counting(&used)?;
         if !charged {
-            caller.charge(&used.served, 1, front.limits.count_max, || front.node.elapsed())?;
+            caller.charge(&used.served, 1, || front.node.elapsed())?;
         }
-        Ok(Answer::Ticket(used.served.take(1, front.patience()).await?))
+        let taken = used.served.take(1, front.patience()).await;
+        Ok(Answer::Ticket(taken.inspect_err(|_| caller.refund(&used.served, 1))?))
     }))
 }
 
@@ -65,8 +66,9 @@ fn run(call: &mut Call<'_>, count: u32) -> Outcome {
                 format!("`{name}` counts in steps of {step}, and INCRBY by {count} needs 1; use INCR");
             return Err(Refusal::new(Code::WrongScheme, detail));
         }
-        caller.charge(&used.served, count, front.limits.count_max, || front.node.elapsed())?;
-        let first = used.served.take_run(count, front.patience()).await?;
+        caller.charge(&used.served, count, || front.node.elapsed())?;
+        let run = used.served.take_run(count, front.patience()).await;
+        let first = run.inspect_err(|_| caller.refund(&used.served, count))?;
         last_of(&used, first, count).ok_or_else(|| keymill_issuer::IssueError::Internal.into())
     }))
 }

@@ -12,6 +12,7 @@ use super::{
     super::{Front, reply::Reply},
     Answer, Call, NOT_AN_INTEGER, Outcome, find, integer, owned_name, too_many,
 };
+use crate::auth::Caller;
 
 pub(crate) fn pop(call: &mut Call<'_>) -> Outcome {
     match call.arguments.get(2) {
@@ -34,7 +35,7 @@ fn one(call: &mut Call<'_>) -> Outcome {
     let now = call.clock();
     let mut charged = false;
     if let Some((used, caller)) = call.session.keyspace(&call.front.node, name) {
-        if let Err(too_fast) = caller.charge(&used.served, 1, call.front.limits.count_max, now) {
+        if let Err(too_fast) = caller.charge(&used.served, 1, now) {
             return call.refuse(&too_fast.into());
         }
         charged = true;
@@ -53,9 +54,10 @@ fn one(call: &mut Call<'_>) -> Outcome {
     Outcome::Later(Box::pin(async move {
         let used = find(&front, &name).await?;
         if !charged {
-            caller.charge(&used.served, 1, front.limits.count_max, || front.node.elapsed())?;
+            caller.charge(&used.served, 1, || front.node.elapsed())?;
         }
-        Ok(Answer::Key(used.served.take(1, front.patience()).await?))
+        let taken = used.served.take(1, front.patience()).await;
+        Ok(Answer::Key(taken.inspect_err(|_| caller.refund(&used.served, 1))?))
     }))
 }
 
@@ -76,7 +78,7 @@ fn many(call: &mut Call<'_>, count: &[u8], unordered: bool) -> Outcome {
     if count > 0
         && let Some((used, caller)) = call.session.keyspace(&call.front.node, name)
     {
-        if let Err(too_fast) = caller.charge(&used.served, count, most, now) {
+        if let Err(too_fast) = caller.charge(&used.served, count, now) {
             return call.refuse(&too_fast.into());
         }
         charged = true;
@@ -86,9 +88,9 @@ fn many(call: &mut Call<'_>, count: &[u8], unordered: bool) -> Outcome {
                 return Outcome::Answered;
             }
             Err(haul) if haul.count() > 0 => {
-                let (front, served) = (call.front.clone(), used.served.clone());
+                let (front, caller, served) = (call.front.clone(), caller.clone(), used.served.clone());
                 call.session.forget();
-                return Outcome::Later(Box::pin(complete(front, served, haul, count, unordered)));
+                return Outcome::Later(Box::pin(complete(front, caller, served, haul, count, unordered)));
             }
             Err(_) => {}
         }
@@ -98,23 +100,25 @@ fn many(call: &mut Call<'_>, count: &[u8], unordered: bool) -> Outcome {
     Outcome::Later(Box::pin(async move {
         let served = find(&front, &name).await?.served;
         if !charged {
-            caller.charge(&served, count, front.limits.count_max, || front.node.elapsed())?;
+            caller.charge(&served, count, || front.node.elapsed())?;
         }
         let haul = Haul::default();
         if count == 0 {
             return Ok(Answer::Keys { haul, unordered });
         }
-        complete(front, served, haul, count, unordered).await
+        complete(front, caller, served, haul, count, unordered).await
     }))
 }
 
 async fn complete(
     front: Arc<Front>,
+    caller: Caller,
     served: Arc<Served>,
     haul: Haul,
     count: u32,
     unordered: bool,
 ) -> Result<Answer, Refusal> {
-    let haul = served.complete(haul, count, front.patience()).await?;
-    Ok(Answer::Keys { haul, unordered })
+    let haul = served.complete(haul, count, front.patience()).await;
+    caller.refund(&served, count - haul.as_ref().map_or(0, Haul::count));
+    Ok(Answer::Keys { haul: haul?, unordered })
 }
