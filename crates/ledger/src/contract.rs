@@ -3,6 +3,7 @@
 use std::{fmt, path::Path};
 
 use async_trait::async_trait;
+use keymill_id::Number;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -87,6 +88,7 @@ pub trait Ledger: fmt::Debug + Send + Sync + 'static {
     async fn tracks(&self) -> Result<Vec<(Track, TrackRow)>, LedgerError>;
     async fn track(&self, op: ops::TrackAt) -> Result<Option<TrackRow>, LedgerError>;
     async fn hole(&self, op: ops::HoleAt) -> Result<Option<HoleKind>, LedgerError>;
+    async fn holes(&self, op: ops::HolesIn) -> Result<Vec<Number>, LedgerError>;
     async fn claim(&self, op: ops::ClaimAt) -> Result<Option<ClaimRow>, LedgerError>;
     async fn claims(&self, op: ops::Claims) -> Result<Vec<ClaimRow>, LedgerError>;
     async fn keyspace(&self, op: ops::Keyspace) -> Result<Option<KeyspaceRow>, LedgerError>;
@@ -175,6 +177,9 @@ impl<S: Store> Ledger for S {
         self.transact(op).await
     }
     async fn hole(&self, op: ops::HoleAt) -> Answer<ops::HoleAt> {
+        self.transact(op).await
+    }
+    async fn holes(&self, op: ops::HolesIn) -> Answer<ops::HolesIn> {
         self.transact(op).await
     }
     async fn claim(&self, op: ops::ClaimAt) -> Answer<ops::ClaimAt> {

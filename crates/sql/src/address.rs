@@ -11,7 +11,7 @@ use sqlx::{
 use crate::{Dialect, SqlError};
 
 /// What tables are called when the URL does not say: `keymill_tracks` and so on.
-const TABLE_PREFIX: &str = "keymill";
+pub(crate) const TABLE_PREFIX: &str = "keymill";
 /// So that the longest table name fits any engine.
 const TABLE_PREFIX_MAX: usize = 32;
 /// What a URL may say after its `?`.

@@ -11,7 +11,7 @@ use crate::{
     Dialect, Row, SqlError, Value,
     address::{Address, Driver},
     error::{Complaint, Phase},
-    notices,
+    insert, notices,
 };
 
 /// How long a transaction of ours may be idle before the engine ends it. A node that is stopped in the
@@ -23,6 +23,12 @@ pub(crate) struct Connection {
     timeout: Duration,
     /// Something was left half said: never to be used again.
     spoilt: bool,
+}
+
+/// What an engine says of rows it was given.
+struct Done {
+    rows: u64,
+    insert_id: u64,
 }
 
 enum Wire {
@@ -38,9 +44,8 @@ impl Connection {
                 Driver::MySql(options) => Wire::MySql(Box::new(options.connect().await?)),
             })
         };
-        let wire = answer(address.timeout, connect)
-            .await
-            .map_err(|complaint| complaint.during(Phase::Connect, address.dialect()))?;
+        let wire =
+            answer(address.timeout, connect).await.map_err(|complaint| complaint.during(Phase::Connect))?;
         let mut connection = Self { wire, timeout: address.timeout, spoilt: false };
         connection.set_up().await?;
         Ok(connection)
@@ -49,8 +54,8 @@ impl Connection {
     /// What every transaction relies on, whatever the server's defaults are.
     async fn set_up(&mut self) -> Result<(), SqlError> {
         let (wait, idle) = (self.timeout.as_millis().max(1), IDLE_IN_TRANSACTION.as_millis());
-        match self.dialect() {
-            Dialect::Postgres => {
+        match self.wire {
+            Wire::Postgres(_) => {
                 self.command(&format!(
                     "SET default_transaction_isolation = 'read committed';
                      SET lock_timeout = {wait};
@@ -60,7 +65,7 @@ impl Connection {
                 ))
                 .await
             }
-            Dialect::MySql => {
+            Wire::MySql(_) => {
                 let (wait, idle) = (wait.div_ceil(1_000), idle / 1_000);
                 self.command("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
                 // What does not fit is an error, and never cut off.
@@ -122,12 +127,12 @@ impl Connection {
             Wire::Postgres(wire) => {
                 let query = bind_postgres(sqlx::query(text), values);
                 let rows = answer(self.timeout, query.fetch_all(&mut **wire)).await;
-                rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
+                rows.map(|rows| rows.into_iter().map(Row::from).collect())
             }
             Wire::MySql(wire) => {
                 let query = bind_mysql(sqlx::query(text), values);
                 let rows = answer(self.timeout, query.fetch_all(&mut **wire)).await;
-                rows.map(|rows| rows.into_iter().map(Row::MySql).collect())
+                rows.map(|rows| rows.into_iter().map(Row::from).collect())
             }
         };
         self.settle(fetched, Phase::Statement)
@@ -135,32 +140,69 @@ impl Connection {
 
     /// How many rows the statement found to write.
     pub(crate) async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
+        self.put(sql, values, Phase::Statement).await.map(|done| done.rows)
+    }
+
+    /// The same of rows that must not be there yet.
+    pub(crate) async fn load(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
+        self.put(sql, values, Phase::Load).await.map(|done| done.rows)
+    }
+
+    /// Whether [`Dialect::insert_absent`] of one row put it.
+    pub(crate) async fn insert_absent(&mut self, sql: &str, values: &[Value]) -> Result<bool, SqlError> {
+        let Done { rows, insert_id } = self.put(sql, values, Phase::Statement).await?;
+        Ok(rows > 0 && insert_id == 0)
+    }
+
+    async fn put(&mut self, sql: &str, values: &[Value], phase: Phase) -> Result<Done, SqlError> {
         let text = AssertSqlSafe(self.dialect().placed(sql));
         self.spoilt = true;
         let done = match &mut self.wire {
             Wire::Postgres(wire) => {
                 let query = bind_postgres(sqlx::query(text), values);
-                answer(self.timeout, query.execute(&mut **wire)).await.map(|done| done.rows_affected())
+                let done = answer(self.timeout, query.execute(&mut **wire)).await;
+                done.map(|done| Done { rows: done.rows_affected(), insert_id: 0 })
             }
             Wire::MySql(wire) => {
                 let query = bind_mysql(sqlx::query(text), values);
-                answer(self.timeout, query.execute(&mut **wire)).await.map(|done| done.rows_affected())
+                let done = answer(self.timeout, query.execute(&mut **wire)).await;
+                done.map(|done| Done { rows: done.rows_affected(), insert_id: done.last_insert_id() })
             }
         };
-        self.settle(done, Phase::Statement)
+        self.settle(done, phase)
+    }
+
+    /// PostgreSQL's own way to take many rows, spelled as [`insert::copied`] does. `None` from an engine that
+    /// has no such way.
+    pub(crate) async fn copy<'r>(
+        &mut self,
+        sql: &str,
+        chunks: impl Iterator<Item = &'r [Vec<Value>]>,
+    ) -> Result<Option<u64>, SqlError> {
+        let Wire::Postgres(wire) = &mut self.wire else { return Ok(None) };
+        self.spoilt = true;
+        let timeout = self.timeout;
+        let copying = async {
+            let mut copy = answer(timeout, wire.copy_in_raw(sql)).await?;
+            for chunk in chunks {
+                answer(timeout, copy.send(insert::copied(chunk).into_bytes())).await?;
+            }
+            answer(timeout, copy.finish()).await
+        };
+        let copied = copying.await;
+        self.settle(copied, Phase::Load).map(Some)
     }
 
     /// The engine answered, or it did not: then this connection is done with.
     fn settle<T>(&mut self, answered: Result<T, Complaint>, phase: Phase) -> Result<T, SqlError> {
-        let dialect = self.dialect();
         match answered {
             Ok(answer) => {
                 self.spoilt = false;
                 Ok(answer)
             }
             Err(complaint) => {
-                self.spoilt = complaint.ends_connection(dialect);
-                Err(complaint.during(phase, dialect))
+                self.spoilt = complaint.ends_connection();
+                Err(complaint.during(phase))
             }
         }
     }

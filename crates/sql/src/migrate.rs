@@ -1,6 +1,6 @@
 //! Numbered migrations: a schema that knows its version, and becomes a newer one once.
 
-use crate::{Access, Database, Dialect, SqlError, Statements as _, Transaction, Value};
+use crate::{Access, Database, Dialect, SqlError, Statements, Value, Work};
 
 /// Tables with a common prefix and the steps that led to them. Steps are never edited once released, only
 /// added to. Their statements may use `{prefix}` and the types of [`Dialect::typed`].
@@ -8,8 +8,10 @@ use crate::{Access, Database, Dialect, SqlError, Statements as _, Transaction, V
 pub struct Schema<'a> {
     pub prefix: &'a str,
     /// Statements per version, the first version first.
-    pub steps: &'a [&'a [&'a str]],
+    pub steps: Steps,
 }
+
+pub type Steps = &'static [&'static [&'static str]];
 
 /// What was found and what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +28,66 @@ impl Version {
 }
 
 impl Schema<'_> {
+    /// The version in the database. A newer one than is known is an error.
+    pub async fn version(&self, database: &Database) -> Result<Version, SqlError> {
+        database.run(Look(self.tables())).await
+    }
+
+    /// Brings the tables to the known version, and says which they had. Of two who try at once, one waits and
+    /// finds it done.
+    pub async fn migrate(&self, database: &Database) -> Result<Version, SqlError> {
+        database.run(Migrate(self.tables())).await
+    }
+
+    fn tables(&self) -> Tables {
+        Tables { prefix: self.prefix.to_owned(), steps: self.steps }
+    }
+}
+
+struct Tables {
+    prefix: String,
+    steps: Steps,
+}
+
+struct Look(Tables);
+
+impl Work for Look {
+    type Answer = Version;
+    const ACCESS: Access = Access::Read;
+
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<Version, SqlError> {
+        self.0.version(statements).await
+    }
+}
+
+struct Migrate(Tables);
+
+impl Work for Migrate {
+    type Answer = Version;
+    const ACCESS: Access = Access::Write;
+
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<Version, SqlError> {
+        self.0.lock(statements).await?;
+        let migrated = self.0.bring_up_to_date(statements).await;
+        // Even after a failure: MySQL's lock is the connection's, which lives on.
+        let unlocked = self.0.unlock(statements).await;
+        let version = migrated?;
+        unlocked.map(|()| version)
+    }
+}
+
+impl Tables {
+    /// The table that holds the version.
     fn table(&self) -> String {
         format!("{}_schema", self.prefix)
     }
 
-    /// The version in the database. A newer one than is known is an error.
-    pub async fn version(&self, database: &Database) -> Result<Version, SqlError> {
-        let mut transaction = database.begin(Access::Read).await?;
-        let version = self.read_version(&mut transaction).await?;
-        transaction.rollback().await;
-        Ok(version)
-    }
-
-    async fn read_version(&self, transaction: &mut Transaction) -> Result<Version, SqlError> {
-        let schema = transaction.dialect().current_schema();
-        let sql = format!(
-            "SELECT count(*) FROM information_schema.tables WHERE table_schema = {schema} AND table_name = ?"
-        );
-        let is_there = single(transaction, &sql, &[self.table().into()]).await? > 0;
+    async fn version<S: Statements>(&self, statements: &mut S) -> Result<Version, SqlError> {
+        let count = statements.dialect().count_tables();
+        let is_there = single(statements, count, &[self.table().into()]).await? > 0;
         let found = if is_there {
             let sql = format!("SELECT coalesce(max(version), 0) FROM {}", self.table());
-            single(transaction, &sql, &[]).await?
+            single(statements, &sql, &[]).await?
         } else {
             0
         };
@@ -60,59 +101,45 @@ impl Schema<'_> {
         }
     }
 
-    /// Brings the tables to the known version. Of two who try at once, one waits and finds it done.
-    pub async fn migrate(&self, database: &Database) -> Result<Version, SqlError> {
-        let mut transaction = database.begin(Access::Write).await?;
-        self.lock(&mut transaction).await?;
+    async fn bring_up_to_date<S: Statements>(&self, statements: &mut S) -> Result<Version, SqlError> {
+        let dialect = statements.dialect();
         let create =
             format!("CREATE TABLE IF NOT EXISTS {} (version BIGINT NOT NULL PRIMARY KEY)", self.table());
-        transaction.execute(&create, &[]).await?;
-        let version = self.read_version(&mut transaction).await?;
+        statements.define(&create).await?;
+        let version = self.version(statements).await?;
         for (step, number) in self.steps.iter().zip(1_i64..).skip(version.found) {
             for statement in *step {
-                self.apply(&mut transaction, statement).await?;
+                statements.define(&dialect.typed(&statement.replace("{prefix}", &self.prefix))).await?;
             }
             let record = format!("INSERT INTO {} (version) VALUES (?)", self.table());
-            transaction.execute(&record, &[number.into()]).await?;
+            statements.execute(&record, &[number.into()]).await?;
         }
-        self.unlock(&mut transaction).await?;
-        transaction.commit().await?;
         Ok(version)
     }
 
-    /// MySQL commits every definition by itself, so a step that was cut short is found half done: what is
-    /// there already is passed over.
-    async fn apply(&self, transaction: &mut Transaction, statement: &str) -> Result<(), SqlError> {
-        let sql = transaction.dialect().typed(&statement.replace("{prefix}", self.prefix));
-        match transaction.define(&sql).await {
-            Err(SqlError::Refused(said)) if transaction.dialect() == Dialect::MySql && is_there(&said) => {
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
-    async fn lock(&self, transaction: &mut Transaction) -> Result<(), SqlError> {
-        match transaction.dialect() {
+    async fn lock<S: Statements>(&self, statements: &mut S) -> Result<(), SqlError> {
+        match statements.dialect() {
             Dialect::Postgres => {
                 // Ends with the transaction; it waits as long as any lock.
-                transaction.query("SELECT pg_advisory_xact_lock(?)", &[self.lock_number().into()]).await?;
+                statements.query("SELECT pg_advisory_xact_lock(?)", &[self.lock_number().into()]).await?;
             }
             Dialect::MySql => {
                 let got = "SELECT coalesce(get_lock(concat('keymill ', database(), ?), 10), 0)";
                 let name = Value::from(format!(" {}", self.lock_number()));
-                if single(transaction, got, &[name]).await? != 1 {
-                    return Err(SqlError::Aborted("another process is migrating its tables".to_owned()));
+                if single(statements, got, &[name]).await? != 1 {
+                    return Err(SqlError::Unavailable("another process is migrating its tables".to_owned()));
                 }
             }
+            // Nobody else writes meanwhile.
+            Dialect::Sqlite => {}
         }
         Ok(())
     }
 
-    async fn unlock(&self, transaction: &mut Transaction) -> Result<(), SqlError> {
-        if transaction.dialect() == Dialect::MySql {
+    async fn unlock<S: Statements>(&self, statements: &mut S) -> Result<(), SqlError> {
+        if statements.dialect() == Dialect::MySql {
             let name = Value::from(format!(" {}", self.lock_number()));
-            transaction.query("SELECT release_lock(concat('keymill ', database(), ?))", &[name]).await?;
+            statements.query("SELECT release_lock(concat('keymill ', database(), ?))", &[name]).await?;
         }
         Ok(())
     }
@@ -125,12 +152,7 @@ impl Schema<'_> {
     }
 }
 
-/// The table exists, or the index does.
-fn is_there(said: &str) -> bool {
-    said.ends_with("(1050)") || said.ends_with("(1061)")
-}
-
-async fn single(transaction: &mut Transaction, sql: &str, values: &[Value]) -> Result<i64, SqlError> {
-    let rows = transaction.query(sql, values).await?;
+async fn single<S: Statements>(statements: &mut S, sql: &str, values: &[Value]) -> Result<i64, SqlError> {
+    let rows = statements.query(sql, values).await?;
     rows.first().ok_or_else(|| SqlError::Unexpected(format!("no answer to `{sql}`")))?.integer(0)
 }

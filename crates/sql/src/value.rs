@@ -1,7 +1,7 @@
 //! What goes into a statement.
 
 /// One value for one `?`. Its type is told to the engine even where it is absent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
     Integer(Option<i64>),
     Text(Option<String>),

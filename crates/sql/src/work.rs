@@ -21,6 +21,39 @@ pub trait Statements: Send {
 
     /// How many rows the statement found to write, changed or not.
     fn execute(&mut self, sql: &str, values: &[Value]) -> impl Future<Output = Result<u64, SqlError>> + Send;
+
+    /// Makes a table or an index. MySQL commits every definition by itself, so that work which was cut short is
+    /// found half done: there, what is there already is passed over.
+    fn define(&mut self, sql: &str) -> impl Future<Output = Result<(), SqlError>> + Send;
+
+    /// Puts a row unless one of the same key is there, which then stays as it is. Says whether the row is new.
+    /// `key` says how many columns, the first ones, are the table's primary key: `{key}`s and integers.
+    fn insert_absent(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        key: usize,
+        values: &[Value],
+    ) -> impl Future<Output = Result<bool, SqlError>> + Send;
+
+    /// The same for many rows, of which the first of each key counts. Says how many are new.
+    fn insert_absent_many(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        key: usize,
+        rows: &[Vec<Value>],
+    ) -> impl Future<Output = Result<u64, SqlError>> + Send;
+
+    /// Puts many new rows, as fast as the engine can. A row that is there already refuses all of them: where
+    /// that may be, load into a table of its own first. An embedded file is written by nobody else meanwhile, so
+    /// a long load is cut into several works.
+    fn load(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[Vec<Value>],
+    ) -> impl Future<Output = Result<u64, SqlError>> + Send;
 }
 
 pub trait Work: Send + Sync + 'static {

@@ -1,6 +1,6 @@
 //! What may be read at any time, halted or not.
 
-use keymill_id::{KeyspaceName, Number};
+use keymill_id::{Block, KeyspaceName, Number};
 
 use super::Operation;
 use crate::{
@@ -56,6 +56,11 @@ look!(Nodes {}, "nodes" -> Vec<NodeRow>, |_this, rows| rows.nodes());
 look!(Tracks {}, "tracks" -> Vec<(Track, TrackRow)>, |_this, rows| rows.tracks());
 look!(TrackAt { track: Track }, "track" -> Option<TrackRow>, |this, rows| rows.track(&this.track));
 look!(HoleAt { track: Track, number: Number }, "hole" -> Option<HoleKind>, |this, rows| rows.hole(&this.track, this.number));
+look!(
+    /// The holes in a block, in order. Those of a block that was reserved are what its reserve named: none is
+    /// made below the cursor.
+    HolesIn { track: Track, block: Block }, "holes" -> Vec<Number>, |this, rows| rows.holes(&this.track, this.block)
+);
 look!(
     /// The claim that starts highest, at or below `number`; whether it reaches that far is for the reader to see.
     ClaimAt { track: Track, number: Number }, "claim" -> Option<ClaimRow>, |this, rows| rows.claim_at(&this.track, this.number)

@@ -27,7 +27,8 @@ pub use heartbeat::{Heartbeat, Progress, Pulse};
 pub use keyspace::{CreateKeyspace, CreatedKeyspace, RetireKeyspace, TuneKeyspace};
 pub use lease::{Lease, LeaseWorker, ReleaseWorker, RenewWorker, Workers};
 pub use look::{
-    ClaimAt, Claims, HoleAt, Keyspace, Keyspaces, Nodes, Survey, SurveyAnswer, Tokens, TrackAt, Tracks,
+    ClaimAt, Claims, HoleAt, HolesIn, Keyspace, Keyspaces, Nodes, Survey, SurveyAnswer, Tokens, TrackAt,
+    Tracks,
 };
 pub use register::{Register, Registration, Remembered};
 pub use reserve::{CLAIM_SPAN_MS, Reserve, Reserved};

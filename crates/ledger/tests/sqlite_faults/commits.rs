@@ -7,9 +7,10 @@ use keymill_ledger::{
     conformance::{START, TestNode, number, numbers_once},
     faults::{Slow, Strike, When},
 };
+use keymill_sql::{Access, Database, SqlError, Statements, Work};
 use tokio::task::JoinSet;
 
-use crate::folder::Folder;
+use crate::folder::{Folder, refusal_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_at_once_are_all_answered_and_kept() {
@@ -75,4 +76,57 @@ async fn a_caller_that_gave_up_is_never_repeated() {
     blocks.push(node.reserve("links", 10).await.unwrap().block);
     assert_eq!(blocks.last().unwrap().start(), cursor);
     numbers_once(blocks);
+}
+
+/// Somebody else who keeps rows in the ledger's file.
+struct Note(i64);
+
+impl Work for Note {
+    type Answer = u64;
+    const ACCESS: Access = Access::Write;
+
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<u64, SqlError> {
+        statements.define("CREATE TABLE IF NOT EXISTS notes (n INTEGER NOT NULL PRIMARY KEY) STRICT").await?;
+        statements.execute("INSERT INTO notes VALUES (?)", &[self.0.into()]).await
+    }
+}
+
+struct Notes;
+
+impl Work for Notes {
+    type Answer = i64;
+    const ACCESS: Access = Access::Read;
+
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<i64, SqlError> {
+        statements.query("SELECT count(*) FROM notes", &[]).await?[0].integer(0)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_shares_the_file_shares_its_writer_and_its_lock() {
+    let folder = Folder::new();
+    let id = LedgerId("first".to_owned());
+    let store = SqliteStore::open(folder.path(), "the tests", id, START).unwrap().0;
+    let notes = Database::embedded(store.file().clone());
+    let mut node = TestNode::with_links(Arc::new(store), "a").await;
+    let mut tasks = JoinSet::new();
+    for n in 0..300 {
+        let notes = notes.clone();
+        tasks.spawn(async move { notes.run(Note(n)).await });
+    }
+    for round in 1..=50 {
+        let block = node.reserve("links", 10).await.expect("nobody else's commit is in the way").block;
+        assert_eq!(block.end(), number(round * 10));
+    }
+    for written in tasks.join_all().await {
+        assert_eq!(written, Ok(1));
+    }
+    assert_eq!(notes.run(Notes).await, Ok(300));
+
+    Folder::close(&mut node);
+    let refusal = refusal_of(folder.try_open());
+    assert!(matches!(refusal, LedgerError::InUse { .. }), "the file is still open: {refusal:?}");
+    drop(notes);
+    node.ledger = folder.open();
+    assert_eq!(node.row("links").await.cursor, number(500));
 }

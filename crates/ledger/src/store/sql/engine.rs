@@ -2,14 +2,6 @@
 
 use keymill_sql::{Dialect, SqlError, Statements as _, Transaction};
 
-/// The name errors and `/healthz` call it by.
-pub(super) fn name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Postgres => "postgres",
-        Dialect::MySql => "mysql",
-    }
-}
-
 /// The cluster's identity and its timeline: the first changes with a logical restore, the second with every
 /// promotion and every restore to a point in time. Read where the log is written now, because a promoted
 /// standby's control file tells the old timeline until its first checkpoint.
@@ -34,6 +26,7 @@ pub(super) async fn look(transaction: &mut Transaction) -> Result<Engine, SqlErr
     match transaction.dialect() {
         Dialect::Postgres => look_at_postgres(transaction).await,
         Dialect::MySql => look_at_mysql(transaction).await,
+        Dialect::Sqlite => Err(SqlError::Refused("a file is not shared".to_owned())),
     }
 }
 

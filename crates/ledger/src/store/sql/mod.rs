@@ -8,7 +8,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use keymill_sql::{Access, Address, Database, SqlError};
+use keymill_sql::{Access, Address, Shared, SqlError};
 use tokio::sync::OnceCell;
 
 use super::{Store, StoreOptions};
@@ -49,7 +49,7 @@ impl SqlStore {
     pub fn new(url: &str, options: StoreOptions) -> Result<Self, LedgerError> {
         let address = Address::parse(url, &options.tls, options.timeout)
             .map_err(|error| LedgerError::Refused { store: "sql", detail: error.to_string() })?;
-        let opening = Opening { database: Database::new(address), options, ready: OnceCell::new() };
+        let opening = Opening { database: Shared::new(address), options, ready: OnceCell::new() };
         Ok(Self { opening: Arc::new(opening) })
     }
 
@@ -146,5 +146,6 @@ fn ledger_error(store: &'static str, operation: &'static str, error: SqlError) -
         }
         SqlError::Refused(detail) => LedgerError::Refused { store, detail },
         SqlError::Unexpected(detail) => LedgerError::Corrupt { store, detail },
+        SqlError::Broken(detail) => LedgerError::Broken { store, detail },
     }
 }

@@ -1,6 +1,6 @@
 //! The first operation on a shared database: what the engine is worth, its tables, the ledger's head.
 
-use keymill_sql::{Access, Database, Schema, SqlError, Statements as _, Version};
+use keymill_sql::{Access, Schema, Shared, SqlError, Statements as _, Version};
 use tokio::sync::OnceCell;
 
 use super::{
@@ -16,7 +16,7 @@ use crate::{
 /// A database that may not have been seen yet.
 #[derive(Debug)]
 pub(super) struct Opening {
-    pub(super) database: Database,
+    pub(super) database: Shared,
     pub(super) options: StoreOptions,
     pub(super) ready: OnceCell<Ready>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Ready {
 
 impl Opening {
     pub(super) fn name(&self) -> &'static str {
-        engine::name(self.database.dialect())
+        self.database.dialect().name()
     }
 
     pub(super) fn failed(&self, operation: &'static str, error: SqlError) -> LedgerError {
@@ -42,7 +42,7 @@ impl Opening {
     }
 
     pub(super) async fn migrate(&self) -> Result<Version, LedgerError> {
-        let migrated = self.schema().migrate(&self.database).await;
+        let migrated = self.schema().migrate(&self.database.clone().into()).await;
         migrated.map_err(|error| self.failed("migrate", error))
     }
 
@@ -79,7 +79,7 @@ impl Opening {
     }
 
     async fn bring_up_to_date(&self) -> Result<(), LedgerError> {
-        let version = self.schema().version(&self.database).await;
+        let version = self.schema().version(&self.database.clone().into()).await;
         let version = version.map_err(|error| self.failed("open", error))?;
         if version.is_current() {
             return Ok(());

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use keymill_id::Block;
 use tokio::task::JoinSet;
 
-use super::{SqliteStore, Writer};
+use super::SqliteStore;
 use crate::{
     HoleKind, LedgerError, LedgerId,
     conformance::{START, TestNode, numbers_once},
@@ -16,7 +16,7 @@ fn open(path: &Path, pages: u32) -> Arc<SqliteStore> {
     let lock = SqliteStore::lock(path, "the tests").unwrap();
     let (connection, _) = SqliteStore::prepare(path, LedgerId("full".to_owned()), START).unwrap();
     connection.pragma_update(None, "max_page_count", pages).unwrap();
-    Arc::new(SqliteStore { path: path.to_owned(), writer: Writer::start(connection), _lock: lock })
+    Arc::new(SqliteStore::start(path, connection, lock))
 }
 
 /// Fills the file with holes, so that no page is left.

@@ -1,14 +1,13 @@
-//! The embedded store: one SQLite file, one writer thread, many operations to a commit.
+//! The embedded store: one SQLite file, written by one thread, many operations to a commit.
 //!
-//! `WAL` and `synchronous=FULL`: a commit is on the disk before anyone hears of it. Rows that carry
-//! promises (all but claims) carry a CRC too, so that a rotten sector is an error and not a smaller
-//! cursor. A disk that fails to sync is not asked a second time: the kernel may have
-//! dropped the pages, and the retry would "succeed".
+//! That thread is [`Sqlite`]'s, and whoever else keeps something in this file shares it. A commit is on the disk
+//! before anyone hears of it. Rows that carry promises (all but claims) carry a CRC too, so that a rotten sector
+//! is an error and not a smaller cursor.
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
-use tokio::sync::oneshot;
+use keymill_sql::{Fate, SqlError, Sqlite};
+use rusqlite::Connection;
 
 use super::{Store, first_head, run_now};
 use crate::{Grade, Halt, Ledger, LedgerError, LedgerId, Rows, Timestamp, lock::FileLock, ops::Operation};
@@ -18,10 +17,8 @@ mod full_disk;
 mod rows;
 mod schema;
 mod verify;
-mod writer;
 
 use rows::SqliteRows;
-use writer::{Job, Writer};
 
 /// How errors call this store.
 const SQLITE: &str = "sqlite";
@@ -29,9 +26,7 @@ const SQLITE: &str = "sqlite";
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    writer: Writer,
-    /// Released last: fields drop in order, and the writer closes the file before.
-    _lock: FileLock,
+    file: Sqlite,
 }
 
 impl SqliteStore {
@@ -39,8 +34,17 @@ impl SqliteStore {
     pub fn open(path: &Path, holder: &str, id: LedgerId, at: Timestamp) -> Result<(Self, bool), LedgerError> {
         let lock = Self::lock(path, holder)?;
         let (connection, created) = Self::prepare(path, id, at)?;
-        let writer = Writer::start(connection);
-        Ok((Self { path: path.to_owned(), writer, _lock: lock }, created))
+        Ok((Self::start(path, connection, lock), created))
+    }
+
+    /// The lock is let go of once the file is closed.
+    fn start(path: &Path, connection: Connection, lock: FileLock) -> Self {
+        Self { path: path.to_owned(), file: Sqlite::start(path, connection, lock) }
+    }
+
+    /// The file, for what else is kept in it.
+    pub fn file(&self) -> &Sqlite {
+        &self.file
     }
 
     fn lock(path: &Path, holder: &str) -> Result<FileLock, LedgerError> {
@@ -53,7 +57,7 @@ impl SqliteStore {
     }
 
     fn prepare(path: &Path, id: LedgerId, at: Timestamp) -> Result<(Connection, bool), LedgerError> {
-        let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        let mut connection = Sqlite::connect(path).map_err(|error| failure("open", error))?;
         let created = schema::prepare(&mut connection, path, |connection| {
             let mut rows = SqliteRows { connection };
             let head = first_head(id, rows.incarnation_now(), at);
@@ -75,22 +79,6 @@ impl SqliteStore {
     }
 }
 
-fn connect(path: &Path, extra: OpenFlags) -> Result<Connection, LedgerError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| failure("open", error))?;
-    connection
-        .execute_batch(
-            "PRAGMA journal_mode = WAL;
-             PRAGMA synchronous = FULL;
-             PRAGMA busy_timeout = 2000;
-             PRAGMA cache_size = -16384;
-             PRAGMA wal_autocheckpoint = 1000;",
-        )
-        .map_err(|error| failure("open", error))?;
-    connection.set_prepared_statement_cache_capacity(64);
-    Ok(connection)
-}
-
 impl Store for SqliteStore {
     fn name(&self) -> &'static str {
         SQLITE
@@ -105,9 +93,12 @@ impl Store for SqliteStore {
     }
 
     async fn transact<O: Operation>(&self, op: O) -> Result<O::Answer, LedgerError> {
-        let (reply, answer) = oneshot::channel();
-        self.writer.submit(Box::new(Waiting { op, outcome: None, reply })).await?;
-        answer.await.map_err(|_| writer::stopped())?
+        let job = move |connection: &mut Connection| {
+            let outcome = run_now(op.run(&mut SqliteRows { connection }));
+            (fate(&outcome), outcome)
+        };
+        // A caller may give up waiting; then its block is burned.
+        self.file.write(job).await.unwrap_or_else(|error| Err(not_written(O::NAME, error)))
     }
 
     async fn backup(&self, to: &Path, at: Timestamp) -> Result<(), LedgerError> {
@@ -117,31 +108,13 @@ impl Store for SqliteStore {
     }
 }
 
-/// An operation on its way through the writer.
-struct Waiting<O: Operation> {
-    op: O,
-    outcome: Option<Result<O::Answer, LedgerError>>,
-    reply: oneshot::Sender<Result<O::Answer, LedgerError>>,
-}
-
-impl<O: Operation> Job for Waiting<O> {
-    fn run(&mut self, connection: &mut Connection) -> Option<String> {
-        let op = &self.op;
-        let outcome =
-            writer::in_savepoint(connection, |connection| run_now(op.run(&mut SqliteRows { connection })));
-        let broken = match &outcome {
-            Err(LedgerError::Broken { detail, .. }) => Some(detail.clone()),
-            _ => None,
-        };
-        self.outcome = Some(outcome);
-        broken
-    }
-
-    fn settle(self: Box<Self>, committed: Result<(), LedgerError>) {
-        let Self { outcome, reply, .. } = *self;
-        let outcome = committed.and_then(|()| outcome.unwrap_or_else(|| Err(writer::stopped())));
-        // The caller may have given up waiting; then its block is burned.
-        let _ = reply.send(outcome);
+/// What becomes of an operation's writes.
+fn fate<A>(outcome: &Result<A, LedgerError>) -> Fate {
+    match outcome {
+        Ok(_) => Fate::Keep,
+        Err(LedgerError::Broken { detail, .. }) => Fate::Broken(detail.clone()),
+        Err(error) if error.commits() => Fate::Keep,
+        Err(_) => Fate::Undo,
     }
 }
 
@@ -155,7 +128,7 @@ fn copy_and_stamp(from: &Path, to: &Path, at: Timestamp) -> Result<(), LedgerErr
     let partial = PathBuf::from(partial);
     let _ = std::fs::remove_file(&partial);
     let copied = (|| {
-        let source = connect(from, OpenFlags::empty())?;
+        let source = Sqlite::connect_to_read(from).map_err(|error| failure("open", error))?;
         source
             .execute("VACUUM INTO ?1", [partial.to_string_lossy()])
             .map_err(|error| failure("backup", error))?;
@@ -182,6 +155,15 @@ fn copy_and_stamp(from: &Path, to: &Path, at: Timestamp) -> Result<(), LedgerErr
 
 fn unavailable(operation: &'static str, source: impl Into<crate::BoxError>) -> LedgerError {
     LedgerError::Unavailable { store: SQLITE, operation, source: source.into() }
+}
+
+/// The transaction itself failed, with everything in it.
+fn not_written(operation: &'static str, error: SqlError) -> LedgerError {
+    match error {
+        SqlError::Broken(detail) => LedgerError::Broken { store: SQLITE, detail },
+        SqlError::Unexpected(detail) => LedgerError::Corrupt { store: SQLITE, detail },
+        other => unavailable(operation, other),
+    }
 }
 
 /// Sorts SQLite's complaints by what the caller must do.

@@ -1,0 +1,6 @@
+//! What the engines really answer, and what is made of it.
+
+mod alike;
+mod common;
+mod embedded;
+mod shared;
