@@ -42,6 +42,7 @@ pub struct Alphabet {
     text: String,
     symbols: Box<[u8]>,
     values: Box<[u8; 256]>,
+    reading: Reading,
 }
 
 /// Name a preset or spell out a valid custom alphabet.
@@ -97,7 +98,7 @@ impl Alphabet {
                 values[usize::from(alike)] = value;
             }
         }
-        Self { text: text.to_owned(), symbols: symbols.into(), values }
+        Self { text: text.to_owned(), symbols: symbols.into(), values, reading }
     }
 
     /// How many symbols, 2 to 64.
@@ -115,6 +116,11 @@ impl Alphabet {
     pub fn value(&self, byte: u8) -> Option<u32> {
         let value = self.values[usize::from(byte)];
         (value != NO_SYMBOL).then_some(u32::from(value))
+    }
+
+    /// Whether a key may be typed in more than one way.
+    pub fn is_lenient(&self) -> bool {
+        self.reading != Reading::Exact
     }
 
     /// What [`parse`](Self::parse) was given.
@@ -222,6 +228,8 @@ mod tests {
         assert_ne!(preset("base62").value(b'a'), preset("base62").value(b'A'));
         assert_eq!(preset("base58").value(b'l'), None);
         assert_eq!(preset("custom:abc").value(b'A'), None);
+        let lenient = PRESETS.iter().map(|(name, ..)| *name).filter(|name| preset(name).is_lenient());
+        assert_eq!(lenient.collect::<Vec<_>>(), ["base36", "crockford32"]);
     }
 
     #[test]

@@ -73,6 +73,17 @@ impl Form {
         }
     }
 
+    /// The key of symbols that are spelled already.
+    pub(crate) fn dress(&self, symbols: &[u8]) -> String {
+        let mut key = Vec::with_capacity(self.stride(symbols.len()));
+        key.extend_from_slice(&self.prefix);
+        key.extend_from_slice(symbols);
+        if self.check {
+            key.push(check_symbol(self.spelling.alphabet(), symbols).expect("spelled from the alphabet"));
+        }
+        String::from_utf8(key).expect("keys are ASCII")
+    }
+
     /// The symbols between prefix and check symbol, if both are right.
     pub(crate) fn symbols<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         let body = text.strip_prefix(&*self.prefix)?;

@@ -27,6 +27,7 @@ mod blocklist;
 mod check;
 mod decode;
 mod definition;
+mod digest;
 mod feistel;
 mod form;
 mod hex;
@@ -53,9 +54,10 @@ pub use blocklist::{Blocklist, BlocklistChoice, BlocklistError};
 pub use check::{check_symbol, verify_check};
 pub use decode::{Kind, Reading, readings};
 pub use definition::{
-    Conflict, Definition, DefinitionError, FreeScheme, PoolDefinition, SequenceDefinition,
-    SnowflakeDefinition,
+    Conflict, Definition, DefinitionError, DigestDefinition, FreeScheme, PoolDefinition, Rows,
+    SequenceDefinition, SnowflakeDefinition,
 };
+pub use digest::{Candidate, Candidates, Digest, Identity, NONCE_LENGTH, OwnerMissing, Subject};
 pub use layout::{Field, Layout, LayoutError, Parts, Tick};
 pub use name::{KeyspaceName, NameError, ROUTE_WORDS};
 pub use number::{NUMBER_MAX, Number};
@@ -67,6 +69,6 @@ pub use shuffle::Shuffle;
 pub use slab::Slab;
 pub use snowflake::{Generator, Next, OnOverflow, OnRollback, Pause, Run, Settings, SharedGenerator};
 pub use spelling::Spelling;
-pub use stated::{Order, Scheme, Stated, Store};
+pub use stated::{Canonical, Dedupe, HashFunction, Order, RedisType, Scheme, Stated, Store};
 pub use uuids::{Bytes16, ULID_LENGTH, UUID_LENGTH, UlidMonotonic, Uuid7, spell_ulid, spell_uuid, uuid4};
 pub use window::Window;

@@ -102,6 +102,11 @@ impl Pool {
         Spelled::Key
     }
 
+    /// As [`Mint::is_lenient`](crate::Mint::is_lenient).
+    pub fn is_lenient(&self) -> bool {
+        self.form.spelling().alphabet().is_lenient()
+    }
+
     /// The number a text spells, at any length the pool may grow to. Prefix and check symbol must be
     /// right, case is as lenient as the alphabet. A blocked key has its number too; it is never issued.
     pub fn number_of(&self, text: &str) -> Option<Number> {

@@ -33,7 +33,7 @@ impl Mint {
         match definition {
             Definition::Pool(pool) => Self::Pool(Pool::compile(pool)),
             Definition::Sequence(sequence) => Self::Sequence(Sequence::compile(sequence)),
-            Definition::Snowflake(_) | Definition::Free(_) => {
+            Definition::Snowflake(_) | Definition::Free(_) | Definition::Digest(_) => {
                 panic!("a {} keyspace has no mint", definition.scheme())
             }
         }
@@ -77,6 +77,14 @@ impl Mint {
         match self {
             Self::Pool(pool) => pool.number_of(text),
             Self::Sequence(sequence) => sequence.number_of(text),
+        }
+    }
+
+    /// Whether a key may be typed in more than one way, so that two texts are one key.
+    pub fn is_lenient(&self) -> bool {
+        match self {
+            Self::Pool(pool) => pool.is_lenient(),
+            Self::Sequence(sequence) => sequence.is_lenient(),
         }
     }
 

@@ -62,6 +62,11 @@ impl Sequence {
         self.form.write(value, &mut out[at..]);
     }
 
+    /// As [`Mint::is_lenient`](crate::Mint::is_lenient).
+    pub fn is_lenient(&self) -> bool {
+        self.form.spelling().alphabet().is_lenient()
+    }
+
     /// The number a text spells. Padding beyond the least width is refused: it is another text.
     pub fn number_of(&self, text: &str) -> Option<Number> {
         let symbols = self.form.symbols(text.as_bytes())?;

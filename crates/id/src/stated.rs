@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::blocklist::BlocklistChoice;
+use crate::{blocklist::BlocklistChoice, name::KeyspaceName};
 
 /// An enum whose variants are single words, the same in JSON, TOML, flags and messages.
 macro_rules! words {
@@ -72,8 +72,49 @@ words! {
     Store, "store":
     /// Nowhere: they are computed.
     Virtual = "virtual",
+    /// In two tables of the registry's database.
     Table = "table",
+    /// In a list or a set of a Redis server.
     Redis = "redis",
+}
+
+words! {
+    /// What holds the unused keys of a pool in Redis.
+    RedisType, "Redis type":
+    /// `LPOP` takes them in the order they were put in.
+    List = "list",
+    /// `SPOP` takes any of them.
+    Set = "set",
+}
+
+words! {
+    /// What spells the keys of a digest keyspace. What identifies content is SHA-256, whichever it is.
+    HashFunction, "hash":
+    Sha256 = "sha256",
+    Md5 = "md5",
+    Blake3 = "blake3",
+}
+
+words! {
+    /// Whether the same content has the same key when it comes again.
+    Dedupe, "dedupe":
+    /// Always, whoever sends it.
+    Global = "global",
+    /// From the same owner only.
+    Owner = "owner",
+    /// Never.
+    Never = "never",
+}
+
+words! {
+    /// Which differences of content make no difference.
+    Canonical, "canonical form":
+    /// Those between two ways to write one URL.
+    Url = "url",
+    /// Also percent-encoding of characters that mean something when they are not encoded.
+    UrlDecoded = "url_decoded",
+    /// None: content is its bytes.
+    None = "none",
 }
 
 use Scheme::{Digest, Pool, Sequence, Snowflake};
@@ -133,7 +174,7 @@ pub struct Stated {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub redis_type: Option<String>,
+    pub redis_type: Option<RedisType>,
     #[serde(skip_serializing_if = "Option::is_none", with = "decimal")]
     pub offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", with = "decimal")]
@@ -147,19 +188,30 @@ pub struct Stated {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hash: Option<String>,
+    pub hash: Option<HashFunction>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dedupe: Option<String>,
+    pub dedupe: Option<Dedupe>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub canonical: Option<String>,
+    pub canonical: Option<Canonical>,
 }
 
 impl Stated {
     /// The names of all frozen fields, for readers that must tell them from tuning.
     pub fn field_names() -> impl Iterator<Item = &'static str> {
         std::iter::once("scheme").chain(APPLIES_TO.iter().map(|(field, _)| *field))
+    }
+
+    /// The same with what a keyspace's name decides: keys in Redis are under it, unless stated otherwise.
+    /// For [`Definition::resolve`](crate::Definition::resolve) at creation; a definition that stands is
+    /// compared with what was stated and no more.
+    #[must_use]
+    pub fn named(mut self, name: &KeyspaceName) -> Self {
+        if self.store == Some(Store::Redis) {
+            self.redis_key.get_or_insert_with(|| name.as_str().to_owned());
+        }
+        self
     }
 
     /// The schemes a field applies to, and the field's name, for fields that are stated though they do

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{resolve, secret, stated};
-use keymill_id::{Definition, DefinitionError, Order, Scheme, Secret, Stated};
+use keymill_id::{
+    Definition, DefinitionError, KeyspaceName, Order, RedisType, Rows, Scheme, Secret, Stated, Store,
+};
 use serde_json::json;
 
 fn refused(json: &str) -> (&'static str, String) {
@@ -21,6 +23,10 @@ fn defaults_are_those_of_the_contract() {
     };
     assert_eq!((sequence.alphabet().as_str(), sequence.length()), ("decimal", 1));
     assert_eq!((sequence.offset(), sequence.step()), (1, 1));
+    assert_eq!(
+        resolve(r#"{"scheme":"digest"}"#).unwrap().to_stored_json(),
+        r#"{"alphabet":"base62","blocklist":[],"canonical":"url","check":false,"dedupe":"global","hash":"sha256","length":8,"prefix":"","root":false,"salt":"","scheme":"digest"}"#
+    );
 }
 
 #[test]
@@ -50,11 +56,49 @@ fn every_wrong_value_is_refused_with_its_field_and_a_way_out() {
         (r#"{"scheme":"sequence","offset":"9223372036854775808"}"#, "offset", "at most 2^63−1"),
         (r#"{"scheme":"sequence","step":0}"#, "step", "1 to 2^63−1"),
         (r#"{"scheme":"sequence","step":"9223372036854775808"}"#, "step", "1 to 2^63−1"),
-        (r#"{"scheme":"pool","store":"table"}"#, "store", "`table` is not part of this version yet"),
-        (r#"{"scheme":"pool","store":"redis","redis_key":"k"}"#, "store", "not part of this version yet"),
         (r#"{"scheme":"pool","table_prefix":"x"}"#, "table_prefix", "store `table`, not to store `virtual`"),
         (r#"{"scheme":"pool","redis_key":"x"}"#, "redis_key", "store `redis`"),
         (r#"{"scheme":"pool","redis_type":"set"}"#, "redis_type", "store `redis`"),
+        (
+            r#"{"scheme":"pool","store":"table","redis_key":"x"}"#,
+            "redis_key",
+            "store `redis`, not to store `table`",
+        ),
+        (r#"{"scheme":"pool","store":"table","redis_type":"set"}"#, "redis_type", "not to store `table`"),
+        (r#"{"scheme":"pool","store":"redis","table_prefix":"x"}"#, "table_prefix", "not to store `redis`"),
+        (
+            r#"{"scheme":"pool","store":"table","table_prefix":"Shop_"}"#,
+            "table_prefix",
+            "`a-z`, `0-9` and `_`",
+        ),
+        (
+            r#"{"scheme":"pool","store":"table","table_prefix":"x;--"}"#,
+            "table_prefix",
+            "`a-z`, `0-9` and `_`",
+        ),
+        (r#"{"scheme":"pool","store":"table","table_prefix":"2x"}"#, "table_prefix", "begins with no digit"),
+        (
+            r#"{"scheme":"pool","store":"table","table_prefix":"a23456789012345678901234567890123"}"#,
+            "table_prefix",
+            "up to 32",
+        ),
+        (r#"{"scheme":"pool","store":"table","table_prefix":"sqlite_"}"#, "table_prefix", "SQLite keeps"),
+        (r#"{"scheme":"pool","store":"redis","redis_key":""}"#, "redis_key", "1 to 256 visible"),
+        (r#"{"scheme":"pool","store":"redis","redis_key":"a b"}"#, "redis_key", "visible ASCII"),
+        (r#"{"scheme":"pool","store":"redis","redis_key":"a\nb"}"#, "redis_key", "visible ASCII"),
+        (r#"{"scheme":"sequence","store":"table"}"#, "store", "applies to pool, not to sequence"),
+        (r#"{"scheme":"digest","store":"redis"}"#, "store", "applies to pool, not to digest"),
+        (r#"{"scheme":"digest","length":0}"#, "length", "sha256 in base62 has 1 to 32 symbols"),
+        (r#"{"scheme":"digest","length":33}"#, "length", "1 to 32"),
+        (r#"{"scheme":"digest","hash":"md5","length":22}"#, "length", "md5 in base62 has 1 to 21 symbols"),
+        (
+            r#"{"scheme":"digest","prefix":"foo-","blocklist":["foo"]}"#,
+            "prefix",
+            "every key would be blocked",
+        ),
+        (r#"{"scheme":"digest","alphabet":"custom:abc","check":true}"#, "check", "even size"),
+        (r#"{"scheme":"digest","order":"sequential"}"#, "order", "applies to pool, not to digest"),
+        (r#"{"scheme":"digest","grow":true}"#, "grow", "applies to pool, not to digest"),
     ];
     for (json, field, message) in cases {
         let (refused_field, refused_message) = refused(json);
@@ -114,18 +158,56 @@ fn a_field_of_another_scheme_is_refused_by_name() {
 }
 
 #[test]
-fn schemes_to_come_are_refused_as_such() {
+fn every_scheme_needs_nothing_but_its_name() {
     for scheme in Scheme::ALL {
         let stated = Stated { scheme: Some(*scheme), ..Stated::default() };
-        let resolved = Definition::resolve(&stated, secret());
-        if *scheme != Scheme::Digest {
-            assert_eq!(resolved.unwrap().scheme(), *scheme);
-            continue;
-        }
-        let error = resolved.unwrap_err();
-        assert_eq!(error, DefinitionError::NotBuilt { field: "scheme", value: scheme.as_str() });
-        assert!(error.to_string().ends_with("is not part of this version yet"));
+        assert_eq!(Definition::resolve(&stated, secret()).unwrap().scheme(), *scheme);
     }
+}
+
+#[test]
+fn a_salt_has_a_bound() {
+    let with = |length| format!(r#"{{"scheme":"digest","salt":"{}"}}"#, "s".repeat(length));
+    assert!(resolve(&with(128)).is_ok());
+    assert_eq!(
+        refused(&with(129)),
+        ("salt", "`salt` is not valid: it has 129 bytes and may have 128".to_owned())
+    );
+}
+
+#[test]
+fn a_pool_says_where_its_unused_keys_are() {
+    let pool = |json: &str| match resolve(json).unwrap() {
+        Definition::Pool(pool) => pool,
+        other => panic!("{other:?} is no pool"),
+    };
+    let computed = pool(r#"{"scheme":"pool"}"#);
+    assert_eq!((computed.store(), computed.rows()), (Store::Virtual, None));
+    let tables = pool(r#"{"scheme":"pool","store":"table"}"#);
+    assert_eq!(tables.rows(), Some(&Rows::Table { prefix: String::new() }));
+    let tables = pool(r#"{"scheme":"pool","store":"table","table_prefix":"shop_2_"}"#);
+    assert_eq!(tables.rows(), Some(&Rows::Table { prefix: "shop_2_".into() }));
+    assert_eq!(tables.store(), Store::Table);
+    let set = pool(r#"{"scheme":"pool","store":"redis","redis_key":"{pool}:keys","redis_type":"set"}"#);
+    assert_eq!(set.rows(), Some(&Rows::Redis { key: "{pool}:keys".into(), kind: RedisType::Set }));
+}
+
+#[test]
+fn keys_in_redis_are_under_the_keyspaces_name_unless_stated_otherwise() {
+    let name = KeyspaceName::parse("promo").unwrap();
+    let bare = stated(r#"{"scheme":"pool","store":"redis"}"#);
+    assert_eq!(Definition::resolve(&bare, secret()).unwrap_err().field(), "redis_key");
+    let made = Definition::resolve(&bare.clone().named(&name), secret()).unwrap();
+    assert_eq!(made.to_public_json()["redis_key"], "promo");
+    assert_eq!(made.to_public_json()["redis_type"], "list");
+    assert_eq!(made.conflicts(&bare), [], "what is left out is not compared");
+    assert_eq!(made.conflicts(&stated(r#"{"redis_key":"promo"}"#)), []);
+    assert_eq!(made.conflicts(&stated(r#"{"scheme":"pool","store":"redis","redis_key":"other"}"#)).len(), 1);
+    assert_eq!(made.conflicts(&stated(r#"{"scheme":"pool","store":"table"}"#))[0].stored, "redis");
+
+    let other = stated(r#"{"scheme":"pool","store":"redis","redis_key":"other"}"#).named(&name);
+    assert_eq!(other.redis_key.as_deref(), Some("other"));
+    assert_eq!(stated(r#"{"scheme":"pool"}"#).named(&name), stated(r#"{"scheme":"pool"}"#));
 }
 
 #[test]
@@ -178,6 +260,13 @@ const DEFINITIONS: &[&str] = &[
     r#"{"scheme":"snowflake"}"#,
     r#"{"scheme":"snowflake","layout":"time:40 region:3 worker:8 sequence:12","region":5}"#,
     r#"{"scheme":"ulid"}"#,
+    r#"{"scheme":"pool","store":"table"}"#,
+    r#"{"scheme":"pool","store":"table","table_prefix":"shop_"}"#,
+    r#"{"scheme":"pool","store":"redis","redis_key":"shop:keys"}"#,
+    r#"{"scheme":"pool","store":"redis","redis_key":"shop:keys","redis_type":"set"}"#,
+    r#"{"scheme":"digest"}"#,
+    r#"{"scheme":"digest","root":true,"alphabet":"base36","length":6,"prefix":"u-","check":true,
+        "blocklist":["foo"],"hash":"md5","salt":"pinch \u00e9","dedupe":"owner","canonical":"url_decoded"}"#,
     r#"{"scheme":"sequence"}"#,
     r#"{"scheme":"sequence","offset":"9223372036854775807","step":3,"alphabet":"base36","length":8,"check":true}"#,
 ];
@@ -212,6 +301,9 @@ fn a_damaged_or_newer_stored_definition_is_refused_and_its_secret_kept() {
         good.replace(&format!("\"{hex}\""), "7"),
         good.replace(r#"{"#, r#"{"from_a_newer_version":true,"#),
         good.replace("pool", "ulid"),
+        good.replace("virtual", "table"),
+        good.replace("virtual", "redis"),
+        good.replace(r#"{"#, r#"{"table_prefix":"","#),
     ];
     for text in damaged {
         assert_ne!(text, good);
@@ -286,7 +378,9 @@ fn another_scheme_is_one_conflict_and_not_ten() {
 }
 
 #[test]
-fn only_a_pool_can_be_root() {
+fn only_a_pool_or_a_digest_can_be_root() {
+    assert!(resolve(r#"{"scheme":"digest","root":true}"#).unwrap().root());
+    assert!(!resolve(r#"{"scheme":"digest"}"#).unwrap().root());
     assert!(resolve(r#"{"scheme":"pool","root":true}"#).unwrap().root());
     assert!(!resolve(r#"{"scheme":"pool"}"#).unwrap().root());
     assert!(!resolve(r#"{"scheme":"sequence"}"#).unwrap().root());

@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashSet;
 
 use common::{key, keys, mint, number, slab};
-use keymill_id::{Mint, NUMBER_MAX, Number};
+use keymill_id::{Alphabet, Mint, NUMBER_MAX, Number};
 use proptest::prelude::*;
 
 /// Every number spelled, by slabs that end where segments do.
@@ -250,7 +250,7 @@ fn a_word_is_blocked_across_prefix_and_check_symbol_too() {
 }
 
 fn check(body: &str) -> char {
-    let alphabet = keymill_id::Alphabet::parse("base36").unwrap();
+    let alphabet = Alphabet::parse("base36").unwrap();
     char::from(keymill_id::check_symbol(&alphabet, body.as_bytes()).unwrap())
 }
 
@@ -265,6 +265,20 @@ fn only_a_shuffled_pool_may_leave_in_any_order() {
 fn sequential_keys_of_one_length_sort_as_text() {
     let mint = mint(r#"{"scheme":"pool","order":"sequential","length":3}"#);
     assert!(keys(&slab(&mint, 0, 62 * 62 * 62, &[])).is_sorted());
+}
+
+/// A part of a whole, always less than it.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn share(part: f64, whole: u64) -> u64 {
+    ((whole as f64 * part) as u64).min(whole - 1)
+}
+
+/// A symbol as some person may type it: any that the alphabet reads alike.
+fn alike(symbol: char, alphabet: &Alphabet, typed: &prop::sample::Index) -> char {
+    let value = |byte: u8| alphabet.value(byte);
+    let digit = value(u8::try_from(symbol).unwrap());
+    let group: Vec<u8> = (0..128).filter(|byte| value(*byte) == digit).collect();
+    char::from(*typed.get(&group))
 }
 
 proptest! {
@@ -291,6 +305,35 @@ proptest! {
             let key = mint.spell_one(n).unwrap();
             prop_assert_eq!(key.len(), mint.width(n));
             prop_assert_eq!(mint.number_of(&key), Some(n), "{}", key);
+        }
+    }
+
+    /// What an alias may look like of a key that the pool spells now, or will spell once it has grown.
+    #[test]
+    fn a_growing_pool_finds_the_number_of_every_text_that_reads_as_one_of_its_keys(
+        alphabet in prop::sample::select(vec!["base36", "crockford32", "base62", "custom:ab"]),
+        length in 1..=8_u32,
+        prefix in prop::sample::select(vec!["", "p", "A-_9"]),
+        check in any::<bool>(),
+        order in prop::sample::select(vec!["shuffled", "sequential"]),
+        at in 0.0..1.0_f64,
+        typed in prop::collection::vec(any::<prop::sample::Index>(), 80),
+    ) {
+        let mint = mint(&format!(
+            r#"{{"scheme":"pool","alphabet":"{alphabet}","length":{length},"prefix":"{prefix}","check":{check},
+                "order":"{order}","grow":true}}"#
+        ));
+        let read_as = Alphabet::parse(alphabet).unwrap();
+        // One number of every length there is.
+        let mut start = Number::ZERO;
+        while start.get() < mint.size() {
+            let end = mint.segment_end(start);
+            let n = start.get() + share(at, end.get() - start.get());
+            let key = key(&mint, n);
+            let (fixed, symbols) = key.split_at(prefix.len());
+            let text: String = symbols.chars().zip(&typed).map(|(symbol, typed)| alike(symbol, &read_as, typed)).collect();
+            prop_assert_eq!(mint.number_of(&format!("{fixed}{text}")), Some(number(n)), "{} as {}", key, text);
+            start = end;
         }
     }
 
