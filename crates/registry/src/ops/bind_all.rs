@@ -1,0 +1,68 @@
+//! Many binds in one transaction.
+//!
+//! Names that nobody has, which is nearly all of them, are made by few statements of many rows. The rest –
+//! names that are there, names that come twice, binds with a skeleton or a receipt – take the way of a single
+//! bind, afterwards and in order.
+
+use std::collections::{BTreeMap, HashSet};
+
+use keymill_sql::{Access, SqlError, Statements};
+
+use super::{Bind, Bound, Operation};
+use crate::{
+    limits::{self, Checked},
+    tables::{Grant, Tables},
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct BindAll {
+    pub(crate) binds: Vec<Bind>,
+}
+
+impl BindAll {
+    /// Whether each bind is the first of its name and asks for nothing but the row.
+    fn are_plain(&self) -> Vec<bool> {
+        let mut seen = HashSet::new();
+        let names = self.binds.iter().map(|bind| seen.insert((&bind.keyspace, &bind.name)));
+        let are_first: Vec<bool> = names.collect();
+        let is_bare = |bind: &Bind| bind.skeleton.is_none() && bind.receipt.is_none();
+        self.binds.iter().zip(are_first).map(|(bind, is_first)| is_first && is_bare(bind)).collect()
+    }
+}
+
+impl Operation for BindAll {
+    type Answer = Vec<Bound>;
+    const ACCESS: Access = Access::Write;
+
+    fn check(&self) -> Checked {
+        limits::batch(self.binds.len())?;
+        self.binds.iter().try_for_each(Operation::check)
+    }
+
+    async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<Vec<Bound>, SqlError> {
+        let mut is_new = self.are_plain();
+        let mut by_keyspace = BTreeMap::<&str, Vec<usize>>::new();
+        for (at, _) in is_new.iter().enumerate().filter(|(_, plain)| **plain) {
+            by_keyspace.entry(&self.binds[at].keyspace).or_default().push(at);
+        }
+        for (keyspace, places) in by_keyspace {
+            let names = places.iter().map(|at| self.binds[*at].name.as_str());
+            let taken = tables.known(statements, keyspace, names).await?;
+            for at in places {
+                is_new[at] = !taken.contains(&self.binds[at].name);
+            }
+        }
+        let new = self.binds.iter().zip(&is_new).filter(|(_, is_new)| **is_new);
+        let grants: Vec<Grant<'_>> = new.map(|(bind, _)| bind.grant()).collect();
+        tables.grant_all(statements, grants).await?;
+        let mut bound = Vec::with_capacity(self.binds.len());
+        for (bind, is_new) in self.binds.iter().zip(is_new) {
+            bound.push(if is_new {
+                Bound::New(bind.grant().entry())
+            } else {
+                bind.run(tables, statements).await?
+            });
+        }
+        Ok(bound)
+    }
+}

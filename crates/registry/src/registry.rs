@@ -1,0 +1,224 @@
+//! The handle: opens the tables when they are first needed, and carries out operations on them.
+
+use std::{fmt, sync::Arc};
+
+use keymill_sql::{Database, Schema, Version};
+use tokio::sync::OnceCell;
+
+use crate::{
+    Attempt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived, Entry, Finished,
+    Listing, NewReference, Page, Receipt, Reference, Referred, RegistryError, Swept, Visits, ops,
+    ops::{On, Operation},
+    schema,
+    tables::Tables,
+};
+
+/// A handle; clones share their connections. Time comes in with each request, in Unix milliseconds.
+#[derive(Clone)]
+pub struct Registry {
+    opening: Arc<Opening>,
+}
+
+struct Opening {
+    database: Database,
+    migrate: bool,
+    ready: OnceCell<Arc<Tables>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("database", &self.opening.database).finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// Touches nothing yet. The first use looks at the tables and, if it may `migrate`, makes or renews them.
+    pub fn new(database: Database, migrate: bool) -> Self {
+        Self { opening: Arc::new(Opening { database, migrate, ready: OnceCell::new() }) }
+    }
+
+    /// Brings the tables to this version, whether or not a first use may, and tells the version they had.
+    pub async fn migrate(&self) -> Result<Version, RegistryError> {
+        let prefix = self.opening.prefix();
+        Ok(schema(&prefix).migrate(&self.opening.database).await?)
+    }
+
+    /// The entry as it is kept, gone or not; see [`Entry::is_gone`]. One look-up by primary key.
+    pub async fn entry(&self, keyspace: &str, name: &str) -> Result<Option<Entry>, RegistryError> {
+        self.run(ops::Find { keyspace: keyspace.to_owned(), name: name.to_owned() }).await
+    }
+
+    /// Grants a chosen name that is bound to nothing yet.
+    pub async fn claim(&self, claim: Claim) -> Result<Claimed, RegistryError> {
+        self.run(claim).await
+    }
+
+    /// Binds a name to its target. The first bind wins, for ever.
+    pub async fn bind(&self, bind: Bind) -> Result<Bound, RegistryError> {
+        self.run(bind).await
+    }
+
+    /// Binds many in one transaction; answers in their order. Of two for one name in a batch the first wins.
+    pub async fn bind_all(&self, binds: Vec<Bind>) -> Result<Vec<Bound>, RegistryError> {
+        self.run(ops::BindAll { binds }).await
+    }
+
+    /// The one key of some content: the one it has, or the first candidate that is free.
+    pub async fn derive(&self, derive: Derive) -> Result<Derived, RegistryError> {
+        self.run(derive).await
+    }
+
+    /// Changes where a bound name leads, or for how long.
+    pub async fn update(&self, change: Change) -> Result<Changed, RegistryError> {
+        self.run(change).await
+    }
+
+    /// Leaves a tombstone, which keeps the name from everyone until `reusable_at_ms`, or for ever.
+    pub async fn delete(
+        &self,
+        keyspace: &str,
+        name: &str,
+        at_ms: i64,
+        reusable_at_ms: Option<i64>,
+    ) -> Result<Deleted, RegistryError> {
+        let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
+        self.run(ops::Delete { keyspace, name, at_ms, reusable_at_ms }).await
+    }
+
+    /// A page of entries, by name.
+    pub async fn list(&self, listing: Listing) -> Result<Page, RegistryError> {
+        self.run(listing).await
+    }
+
+    /// The key of a reference.
+    pub async fn reference(
+        &self,
+        keyspace: &str,
+        owner: Option<&str>,
+        reference: &str,
+    ) -> Result<Option<String>, RegistryError> {
+        let owner = owner.map(str::to_owned);
+        self.run(ops::FindReference { keyspace: keyspace.to_owned(), owner, reference: reference.to_owned() })
+            .await
+    }
+
+    /// The keys of many references, each with its owner; answers in their order.
+    pub async fn references_of(
+        &self,
+        keyspace: &str,
+        references: Vec<(Option<String>, String)>,
+    ) -> Result<Vec<Option<String>>, RegistryError> {
+        self.run(ops::FindReferences { keyspace: keyspace.to_owned(), references }).await
+    }
+
+    /// Gives a reference its key, unless it has one: then that is the answer.
+    pub async fn refer(&self, new: NewReference) -> Result<Referred, RegistryError> {
+        self.run(new).await
+    }
+
+    /// Many at once; answers in their order. Of two equal references in a batch the first gives the key.
+    pub async fn refer_all(&self, new: Vec<NewReference>) -> Result<Vec<Referred>, RegistryError> {
+        self.run(ops::ReferAll { new }).await
+    }
+
+    /// What leads to a key, the first [`REFERENCES_SHOWN`](crate::limits::REFERENCES_SHOWN).
+    pub async fn references_to(&self, keyspace: &str, key: &str) -> Result<Vec<Reference>, RegistryError> {
+        self.run(ops::ReferencesTo { keyspace: keyspace.to_owned(), key: key.to_owned() }).await
+    }
+
+    /// A page of all references, in an order of their own; `after` is the last one's
+    /// [`cursor`](Reference::cursor).
+    pub async fn references(
+        &self,
+        keyspace: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Reference>, RegistryError> {
+        let after = after.map(str::to_owned);
+        self.run(ops::References { keyspace: keyspace.to_owned(), after, limit }).await
+    }
+
+    /// Keeps names that were in use before Keymill came from everyone. Says which of them were new.
+    pub async fn mark_used(
+        &self,
+        keyspace: &str,
+        names: Vec<String>,
+        at_ms: i64,
+    ) -> Result<Vec<bool>, RegistryError> {
+        self.run(ops::MarkUsed { keyspace: keyspace.to_owned(), names, at_ms }).await
+    }
+
+    /// Begins an attempt at a request that may be sent more than once.
+    pub async fn begin(&self, attempt: Attempt) -> Result<Begun, RegistryError> {
+        self.run(attempt).await
+    }
+
+    /// Keeps the answer of an attempt whose effect is not in the registry.
+    pub async fn finish(&self, receipt: Receipt) -> Result<Finished, RegistryError> {
+        self.run(receipt).await
+    }
+
+    /// The request was refused: a retry starts afresh.
+    pub async fn abandon(&self, scope: &str, attempt: &str) -> Result<(), RegistryError> {
+        self.run(ops::Abandon { scope: scope.to_owned(), attempt: attempt.to_owned() }).await
+    }
+
+    /// Makes tombstones of what has expired, and deletes tombstones and receipts whose time is over: at most
+    /// `batch` entries and `batch` receipts.
+    pub async fn sweep(&self, at_ms: i64, batch: u32) -> Result<Swept, RegistryError> {
+        let (expired, freed) = self.run(ops::SweepNames { at_ms, batch }).await?;
+        let receipts = self.run(ops::SweepReceipts { at_ms, batch }).await?;
+        Ok(Swept { expired, freed, receipts })
+    }
+
+    /// Adds to visit counts; names that are unknown or deleted are passed over.
+    pub async fn add_visits(&self, visits: Vec<Visits>) -> Result<(), RegistryError> {
+        self.run(ops::AddVisits { visits }).await
+    }
+
+    async fn run<O: Operation>(&self, operation: O) -> Result<O::Answer, RegistryError> {
+        operation.check()?;
+        let tables = self.ready().await?;
+        Ok(self.opening.database.run(On { tables, operation }).await?)
+    }
+
+    /// Opened by a task of its own: a caller who gives up does not undo what takes longer than it waits.
+    async fn ready(&self) -> Result<Arc<Tables>, RegistryError> {
+        if let Some(tables) = self.opening.ready.get() {
+            return Ok(tables.clone());
+        }
+        let opening = self.opening.clone();
+        let opened =
+            tokio::spawn(async move { opening.ready.get_or_try_init(|| opening.open()).await.cloned() });
+        let stopped = |_| RegistryError::Unavailable("this process is stopping".to_owned());
+        opened.await.map_err(stopped)?
+    }
+}
+
+impl Opening {
+    /// Beside the ledger's tables, and with a version of their own.
+    fn prefix(&self) -> String {
+        format!("{}_registry", self.database.table_prefix())
+    }
+
+    async fn open(&self) -> Result<Arc<Tables>, RegistryError> {
+        let prefix = self.prefix();
+        let schema = schema(&prefix);
+        let version = schema.version(&self.database).await?;
+        if !version.is_current() && !self.migrate {
+            return Err(RegistryError::Refused(format!(
+                "its tables `{prefix}_…` have version {} and this program wants {}; run `keymill ledger migrate`, \
+                 or set ledger.migrate = true",
+                version.found, version.known
+            )));
+        }
+        if !version.is_current() {
+            schema.migrate(&self.database).await?;
+        }
+        Ok(Arc::new(Tables::new(&prefix)))
+    }
+}
+
+fn schema(prefix: &str) -> Schema<'_> {
+    Schema { prefix, steps: schema::STEPS }
+}

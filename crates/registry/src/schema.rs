@@ -1,0 +1,53 @@
+//! The tables, the same on every engine. Whatever is looked up by compares byte by byte.
+
+/// One entry per version; never edited once released, only added to.
+///
+/// `names.due_at` is when a sweep has something to do: the expiry of what is alive, the end of a tombstone
+/// that has one. It is kept beside what it follows from so that one index serves both.
+///
+/// `marks` lead to a name by something else that only one name may have: the identity of the content a key
+/// was derived from, the skeleton of a guarded alias. Most names have none, so they are no columns of `names`.
+///
+/// `refs.digest` stands for owner and text, which may be longer than an index holds.
+pub(crate) const STEPS: &[&[&str]] = &[&[
+    "CREATE TABLE {prefix}_names (
+        keyspace   {key} NOT NULL,
+        name       {key} NOT NULL,
+        kind       {key} NOT NULL,
+        target     {text},
+        owner      {text},
+        created_at BIGINT NOT NULL,
+        expires_at BIGINT,
+        deleted_at BIGINT,
+        visits     BIGINT NOT NULL,
+        due_at     BIGINT,
+        PRIMARY KEY (keyspace, name)
+    ){table_by_key}",
+    "CREATE INDEX {prefix}_names_due ON {prefix}_names (due_at)",
+    "CREATE TABLE {prefix}_marks (
+        keyspace {key} NOT NULL,
+        mark     {key} NOT NULL,
+        name     {key} NOT NULL,
+        PRIMARY KEY (keyspace, mark)
+    ){table_by_key}",
+    "CREATE INDEX {prefix}_marks_of ON {prefix}_marks (keyspace, name)",
+    "CREATE TABLE {prefix}_refs (
+        keyspace   {key} NOT NULL,
+        digest     {key} NOT NULL,
+        owner      {text},
+        reference  {text} NOT NULL,
+        name       {key} NOT NULL,
+        created_at BIGINT NOT NULL,
+        PRIMARY KEY (keyspace, digest)
+    ){table_by_key}",
+    "CREATE INDEX {prefix}_refs_to ON {prefix}_refs (keyspace, name)",
+    "CREATE TABLE {prefix}_receipts (
+        scope        {key} NOT NULL PRIMARY KEY,
+        attempt      {key} NOT NULL,
+        body_hash    {key} NOT NULL,
+        answer       {text},
+        locked_until BIGINT NOT NULL,
+        kept_until   BIGINT NOT NULL
+    ){table_by_key}",
+    "CREATE INDEX {prefix}_receipts_due ON {prefix}_receipts (kept_until)",
+]];
