@@ -4,7 +4,7 @@ use keymill_issuer::{Inspection, KeyState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Code, Refusal, rfc3339};
+use crate::{Code, LinkView, Refusal, rfc3339};
 
 /// `POST /v1/keyspaces/{ks}/keys`
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -64,6 +64,12 @@ pub struct KeyView {
     /// What a time-ordered ID says by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<IdView>,
+    /// Where it leads, if it was bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkView>,
+    /// What refers to it: legacy IDs, content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -91,6 +97,8 @@ impl KeyView {
                 worker: id.worker,
                 sequence: id.sequence,
             }),
+            link: None,
+            refs: Vec::new(),
         }
     }
 }

@@ -114,7 +114,7 @@ pub struct KeyspaceFields {
     pub blocklist: Option<Value>,
     /// When every key of this length is used, the next length follows.
     pub grow: Option<bool>,
-    /// `virtual`.
+    /// `virtual` `table` `redis`
     pub store: Option<String>,
     /// The first ticket of a sequence.
     #[schema(value_type = Option<Value>, example = "1")]
@@ -182,6 +182,12 @@ pub struct KeyspaceView {
     /// How long the level lasts at this rate; null when nobody takes keys.
     pub runway_seconds: Option<f64>,
     pub exhausted_at: Option<String>,
+    /// How the rows of a row pool fare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowsView>,
+    /// What random draws cost, where `on_empty` is `random`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random: Option<RandomView>,
     pub claims: ClaimsSummary,
 }
 

@@ -9,6 +9,7 @@ pub mod grpc;
 mod keys;
 mod keyspace;
 mod ledger;
+mod names;
 mod refusal;
 mod status;
 mod time;
@@ -23,6 +24,11 @@ pub use keyspace::{
 pub use ledger::{
     AdvanceAnswer, AdvanceRequest, AdvancedView, ClaimList, ClaimView, GoneNode, LedgerView,
     NodeKeyspaceView, NodeList, NodeView, TrackView, WorkerList, WorkerView,
+};
+pub use names::{
+    AliasView, BATCH_MAX, BindLink, ChangeLink, LinkList, LinkOutcome, LinkOutcomes, LinkView, NewLink,
+    NewLinks, NewRef, NewRefs, NoFields, RefList, RefOutcome, RefOutcomes, RefView, RejectedKey, USED_MAX,
+    UsedAnswer, UsedKeys, expiry_ms,
 };
 pub use refusal::{Code, FieldError, Grpc, Problem, RateLimit, Refusal};
 pub use status::{Health, HealthLedger, Readiness, Reason};

@@ -119,6 +119,8 @@ pub struct Refusal {
     pub errors: Vec<FieldError>,
     /// Which limit was met, where it was one of keys a second.
     pub rate_limit: Option<RateLimit>,
+    /// Which of several causes it was, where programs want to know: `name_taken` has some.
+    pub reason: Option<&'static str>,
 }
 
 /// A limit of keys a second, as it stands.
@@ -153,20 +155,23 @@ pub struct Problem {
     /// What happened and what to do next.
     pub detail: String,
     pub code: Code,
+    /// Which of several causes it was: `name_taken` says `alias`, `issued`, `in_stock` or `bound`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
 }
 
 impl Refusal {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), rate_limit: None }
+        Self { code, detail: detail.into(), errors: Vec::new(), rate_limit: None, reason: None }
     }
 
     /// A field that is wrong; `pointer` is its name, or a path with slashes.
     pub fn field(code: Code, pointer: &str, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         let error = FieldError { pointer: format!("#/{pointer}"), detail: detail.clone() };
-        Self { code, detail, errors: vec![error], rate_limit: None }
+        Self { errors: vec![error], ..Self::new(code, detail) }
     }
 
     /// Whether trying again later can help, and after how many seconds.
@@ -181,6 +186,7 @@ impl Refusal {
             status: self.code.spelled().0,
             detail: self.detail.clone(),
             code: self.code,
+            reason: self.reason.map(str::to_owned),
             errors: self.errors.clone(),
         }
     }
@@ -208,7 +214,11 @@ impl From<IssueError> for Refusal {
             IssueError::Exhausted => {
                 (Code::Exhausted, "create a keyspace with longer keys, or one with `grow = true`")
             }
+            IssueError::MadeFromContent => {
+                (Code::WrongScheme, "POST the content to the keyspace's `links` or `refs`")
+            }
             IssueError::OutOfStock => (Code::OutOfStock, "try again in a moment"),
+            IssueError::NoRows(_) => (Code::OutOfStock, "try again once that is mended"),
             IssueError::LedgerUnavailable => (Code::LedgerUnavailable, "try again in a moment"),
             IssueError::Overloaded => (Code::Overloaded, "try again in a moment, or ask another node"),
             IssueError::ClockBehind { .. } => (Code::ClockBehind, "try again once the clock has caught up"),

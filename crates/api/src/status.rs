@@ -18,6 +18,12 @@ pub struct Health {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthLedger {
+    /// Tells it from other ledgers; absent until the node has joined it, as is the region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whose time-ordered IDs these are, where that was ever said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<u16>,
     pub store: String,
     #[schema(value_type = String, example = "strict")]
     pub grade: Grade,

@@ -82,6 +82,14 @@ fn describe(definition: &keymill_id::Definition) -> String {
             let layout = snowflake.layout();
             format!("time-ordered IDs ({layout}), good for {:.0} years", layout.lifetime_years())
         }
+        Definition::Digest(digest) => {
+            format!(
+                "keys of {} {} symbols, from the {} of content",
+                digest.length(),
+                digest.alphabet(),
+                digest.hash()
+            )
+        }
         Definition::Free(_) => format!("{}, made on the spot", definition.scheme()),
     }
 }

@@ -3,13 +3,16 @@
 pub mod auth;
 mod banner;
 pub mod config;
+pub mod connect;
 mod data_dir;
 mod descriptors;
 mod grpc;
 mod http;
 pub mod ledgers;
 mod level;
+mod names;
 mod peers;
+mod registries;
 mod resp;
 mod serve;
 mod telemetry;

@@ -1,6 +1,10 @@
 //! From a configuration to a running server, and back to nothing held.
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, bail};
 use keymill_id::{KeyspaceName, Stated};
@@ -10,6 +14,7 @@ use keymill_issuer::{
     witness::Witness,
 };
 use keymill_ledger::{Ledger, SqliteStore};
+use keymill_sql::Sqlite;
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -23,10 +28,15 @@ use crate::{
     data_dir::DataDir,
     descriptors,
     http::{App, State, listen},
-    ledgers, peers,
+    ledgers,
+    names::{self, Names},
+    peers, registries,
     resp::{self, Front, listen::Threads},
     tls::{self, Tls},
 };
+
+/// How long the last visits may take to be written down.
+const CHORES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The real addresses; a configured port may have been 0.
 #[derive(Debug)]
@@ -68,7 +78,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let clock = Arc::new(SystemClock::new());
     let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
     let is_new = witness.memory().ledger.is_none();
-    let ledger = open_ledger(&config, &data_dir, &*clock, is_new).await?;
+    let (ledger, file) = open_ledger(&config, &data_dir, &*clock, is_new).await?;
+    let registry = registries::open(&config, file)?;
     let guard = post_guard(&config, &listening, &*ledger, clock.clone()).await?;
     let settings = NodeSettings {
         name: data_dir.node.clone(),
@@ -80,10 +91,11 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         tuning: config.tuning()?,
         wanted: config.keyspace_specs()?.into_iter().map(wanted).collect(),
         if_empty: if has_file { Vec::new() } else { to_try().collect() },
-        elsewhere: peers::ask(&config.ledger.peers).await,
+        elsewhere: peers::ask(&config).await?,
         version: crate::VERSION.to_owned(),
         address: format!("{}://{address}", listening.scheme()),
         lanes: std::thread::available_parallelism().map_or(1, usize::from),
+        row_pools: Arc::new(keymill_pool::Pools),
     };
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
@@ -97,7 +109,14 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     if let Some(tls) = &tls {
         tokio::spawn(tls::watch(Arc::downgrade(tls)));
     }
-    let state = Arc::new(State::new(node.clone(), config.clone(), guard.clone(), listening.admin));
+    let names = Arc::new(Names::new(node.clone(), registry, &config, address));
+    let chores = tokio::spawn(names::keep(
+        Arc::downgrade(&names),
+        config.registry.sweep_interval.duration(),
+        stopping.clone(),
+    ));
+    let state =
+        Arc::new(State::new(node.clone(), names.clone(), config.clone(), guard.clone(), listening.admin));
     let app = App::new(state);
     let listen = |listener, app| {
         tokio::spawn(listen::serve(listener, app, config.limits.clone(), tls.clone(), stopping.clone()))
@@ -105,7 +124,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let admin = admin.map(|listener| listen(listener, app.for_admins()));
     let http = listen(listener, app);
     let resp = resp.zip(listening.resp).map(|(listener, at)| {
-        let front = Front::new(node.clone(), config.limits.clone(), guard.clone(), tls.clone(), at);
+        let front =
+            Front::new(node.clone(), names.clone(), config.limits.clone(), guard.clone(), tls.clone(), at);
         let threads = Threads::start(&front, &stopping)?;
         anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping.clone())))
     });
@@ -119,6 +139,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     for other in [admin, resp].into_iter().flatten() {
         let _ = other.await;
     }
+    let _ = tokio::time::timeout(CHORES_WITHIN, chores).await;
     let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
     let stopped = node.stop(left).await;
     data_dir.withdraw();
@@ -207,19 +228,20 @@ async fn run(
     }
 }
 
-/// `is_new`: this node remembers no ledger, and may make one where there is none.
+/// With the file it lies in, if it does. `is_new`: this node remembers no ledger, and may make one where there is
+/// none.
 async fn open_ledger(
     config: &Config,
     data_dir: &DataDir,
     clock: &dyn Clock,
     is_new: bool,
-) -> anyhow::Result<Arc<dyn Ledger>> {
+) -> anyhow::Result<(Arc<dyn Ledger>, Option<Sqlite>)> {
     let id = ledgers::new_id().context("no randomness to be had")?;
     let path = match config.ledger_url()? {
         LedgerUrl::Sqlite(path) => path,
         LedgerUrl::Shared(url) => {
             let options = ledgers::options(&config.ledger, is_new, id, clock.wall());
-            return Ok(ledgers::open(&url, options)?);
+            return Ok((ledgers::open(&url, options)?, None));
         }
     };
     let (holder, at) = (format!("node {}", data_dir.node), clock.wall());
@@ -230,13 +252,13 @@ async fn open_ledger(
              or start with a new data dir to begin anew"
         );
     }
-    let opened =
-        tokio::task::spawn_blocking(move || SqliteStore::open_ledger(&path, &holder, id, at)).await?;
-    let (ledger, created) = opened.with_context(|| format!("the ledger {shown} could not be opened"))?;
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&path, &holder, id, at)).await?;
+    let (store, created) = opened.with_context(|| format!("the ledger {shown} could not be opened"))?;
     if created {
         tracing::info!(ledger = shown, "made a new ledger at {shown}");
     }
-    Ok(ledger)
+    let file = store.file().clone();
+    Ok((Arc::new(store), Some(file)))
 }
 
 fn wanted(spec: keymill_api::KeyspaceSpec) -> Wanted {

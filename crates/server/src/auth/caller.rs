@@ -21,6 +21,11 @@ impl Caller {
         Self(Some(token))
     }
 
+    /// Which token it is; everyone without one is the same.
+    pub(crate) fn id(&self) -> &str {
+        self.0.as_ref().map_or("", |token| &token.id)
+    }
+
     /// Refused, once the token was revoked or its time is over.
     pub(crate) fn refuse_unless_standing(&self) -> Result<(), Refusal> {
         if self.stands() { Ok(()) } else { Err(withdrawn()) }

@@ -68,8 +68,35 @@ pub(super) fn id_of(text: &[u8]) -> Option<&str> {
     (rest[0] == b'_').then(|| std::str::from_utf8(id).ok()).flatten()
 }
 
-/// Makes a token: what its holder is shown, once, and what the ledger keeps.
-pub fn make(wanted: &NewToken, now: Timestamp) -> Result<(CreatedToken, TokenRow), getrandom::Error> {
+/// Why no token is made.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    /// Revoke one first.
+    #[error("the ledger holds {TOKENS_MAX} tokens, which is the most; revoke one first")]
+    Full,
+    /// Nothing that could be guessed is handed out instead.
+    #[error("no randomness to be had from the system: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+}
+
+/// Makes a token beside those there are: what its holder is shown, once, and what the ledger keeps.
+pub fn make(
+    wanted: &NewToken,
+    there: &[TokenRow],
+    now: Timestamp,
+) -> Result<(CreatedToken, TokenRow), MakeError> {
+    if there.len() >= TOKENS_MAX {
+        return Err(MakeError::Full);
+    }
+    loop {
+        let (created, row) = draw(wanted, now)?;
+        if there.iter().all(|other| other.id != row.id) {
+            return Ok((created, row));
+        }
+    }
+}
+
+fn draw(wanted: &NewToken, now: Timestamp) -> Result<(CreatedToken, TokenRow), getrandom::Error> {
     let (mut name, mut secret) = ([0; ID_LENGTH], [0; SECRET_BYTES]);
     getrandom::fill(&mut name)?;
     getrandom::fill(&mut secret)?;
@@ -106,7 +133,7 @@ mod tests {
     fn a_token_has_its_form_and_the_ledger_never_sees_it() {
         let wanted: NewToken =
             serde_json::from_str(r#"{"name": "a", "scopes": ["admin", "take", "admin"]}"#).unwrap();
-        let (made, row) = make(&wanted, Timestamp(7)).unwrap();
+        let (made, row) = make(&wanted, &[], Timestamp(7)).unwrap();
         assert_eq!(made.token.len(), 3 + 8 + 1 + 43);
         assert_eq!(id_of(made.token.as_bytes()), Some(row.id.as_str()));
         assert!(!row.body.to_string().contains(&made.token[12..]), "only its hash is kept");
@@ -115,6 +142,19 @@ mod tests {
         assert_eq!(record.hash(), Some(hash(made.token.as_bytes())));
         assert_eq!(view(&row), Some(made.view.clone()));
         assert!(!format!("{made:?}").contains(&made.token), "it is in no log");
+    }
+
+    #[test]
+    fn a_ledger_holds_so_many_tokens_and_says_so_of_the_next() {
+        let wanted: NewToken = serde_json::from_str(r#"{"name": "a", "scopes": ["take"]}"#).unwrap();
+        let row = |n: usize| TokenRow { id: format!("{n:08}"), body: serde_json::Value::Null };
+        let mut there: Vec<_> = (1..TOKENS_MAX).map(row).collect();
+        let (_, last) = make(&wanted, &there, Timestamp(7)).unwrap();
+        there.push(last);
+        let full = make(&wanted, &there, Timestamp(7)).unwrap_err().to_string();
+        assert_eq!(full, "the ledger holds 10000 tokens, which is the most; revoke one first");
+        there.pop();
+        assert!(make(&wanted, &there, Timestamp(7)).is_ok(), "one was revoked");
     }
 
     #[test]

@@ -85,6 +85,7 @@ pub struct LedgerConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<u16>,
     pub peers: Vec<String>,
+    pub peers_ca: String,
     pub heartbeat: Span,
     pub timeout: Span,
 }
@@ -156,6 +157,7 @@ impl Default for Config {
                 tls_key: String::new(),
                 region: None,
                 peers: Vec::new(),
+                peers_ca: String::new(),
                 heartbeat: Span(2_000),
                 timeout: Span(2_000),
             },
@@ -246,7 +248,9 @@ impl Config {
         self.check_public_url()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
-            if let Err(error) = Definition::resolve(&stated, Secret::from_bytes([0; Secret::LENGTH])) {
+            if let Err(error) =
+                Definition::resolve(&stated.named(&name), Secret::from_bytes([0; Secret::LENGTH]))
+            {
                 return wrong(&format!("keyspaces.{name}:"), error.to_string());
             }
         }
@@ -257,8 +261,9 @@ impl Config {
     fn check_peers(&self) -> Result<(), ConfigError> {
         let wrong =
             |problem: String| Err(ConfigError::Contradiction { setting: "ledger.peers".to_owned(), problem });
-        if let Some(peer) = self.ledger.peers.iter().find(|peer| !peer.starts_with("http://")) {
-            return wrong(format!("has `{}`, which is not http://HOST:PORT", peer.escape_debug()));
+        if let Some(peer) = self.ledger.peers.iter().find(|peer| !is_origin(peer)) {
+            let peer = peer.escape_debug();
+            return wrong(format!("has `{peer}`, which is not http://HOST:PORT or https://HOST:PORT"));
         }
         if !self.ledger.peers.is_empty() && self.ledger.region.is_none() {
             return wrong("needs `ledger.region`, which is compared with theirs".to_owned());
@@ -369,6 +374,17 @@ impl Config {
     pub fn tuning(&self) -> Result<HashMap<KeyspaceName, Tuning>, ConfigError> {
         Ok(self.keyspace_specs()?.into_iter().map(|spec| (spec.name, spec.tuning)).collect())
     }
+}
+
+/// Whether it is an address and nothing else: whom a node asks is no place for a path or a password.
+fn is_origin(text: &str) -> bool {
+    let plain = |url: &url::Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && (url.path(), url.query(), url.fragment()) == ("/", None, None)
+            && (url.username(), url.password()) == ("", None)
+    };
+    url::Url::parse(text).is_ok_and(|url| plain(&url))
 }
 
 #[cfg(test)]

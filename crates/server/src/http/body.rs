@@ -7,6 +7,7 @@ use hyper::{
     header::CONTENT_TYPE,
 };
 use keymill_api::{Code, Refusal};
+use keymill_issuer::quantity::Size;
 use serde::de::DeserializeOwned;
 
 use crate::config::Limits;
@@ -17,15 +18,32 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    read_within(body, limits, ("limits.body_bytes", limits.body_bytes)).await
+}
+
+/// The same for a batch, which may be as large as `limits.batch_bytes`.
+pub(crate) async fn read_batch<B>(body: B, limits: &Limits) -> Result<Bytes, Refusal>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    read_within(body, limits, ("limits.batch_bytes", limits.batch_bytes)).await
+}
+
+async fn read_within<B>(body: B, limits: &Limits, (setting, most): (&str, Size)) -> Result<Bytes, Refusal>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let most = usize::try_from(limits.body_bytes.0).unwrap_or(usize::MAX);
-    let whole = Limited::new(body, most).collect();
+    let bytes = usize::try_from(most.0).unwrap_or(usize::MAX);
+    let whole = Limited::new(body, bytes).collect();
     match tokio::time::timeout(limits.request_timeout.duration(), whole).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            let detail = format!("the body exceeds limits.body_bytes ({})", limits.body_bytes);
+            let detail = format!("the body exceeds {setting} ({most})");
             Err(Refusal::new(Code::BodyTooLarge, detail))
         }
         Ok(Err(_)) => Err(Refusal::new(Code::InvalidRequest, "the body did not arrive whole")),

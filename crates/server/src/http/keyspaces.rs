@@ -9,7 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use keymill_api::{
-    ClaimsSummary, Code, KeyView, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, Problem, Refusal,
+    ClaimsSummary, Code, KeyView, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, Problem, RandomView,
+    Refusal, RowsView,
     TakeAnswer, TakeRequest, rfc3339, tuning_patch,
 };
 use keymill_id::{Definition, KeyspaceName};
@@ -156,8 +157,8 @@ pub(crate) async fn inspect(
 ) -> Answer {
     let served = state.node.keyspace(&keyspace).await?;
     let found = state.node.inspect(&served, &key).await.map_err(|error| Refusal::from(&error))?;
-    match found {
-        Some(found) => Ok(Json(StatusCode::OK, KeyView::new(&keyspace, &key, &found)).into_response()),
+    match state.names.known_as(&served, &key, found).await? {
+        Some(view) => Ok(Json(StatusCode::OK, view).into_response()),
         None => {
             let detail = format!("keyspace `{keyspace}` cannot spell `{}`", key.escape_debug());
             Err(Refused(Refusal::new(Code::KeyNotFound, detail)))
@@ -189,6 +190,9 @@ async fn row_of(state: &State, name: &str) -> Result<KeyspaceRow, Refusal> {
 
 async fn one(state: &State, row: KeyspaceRow) -> Result<KeyspaceView, Refusal> {
     let ledger = state.node.ledger();
+    if let Some(served) = state.node.known(row.name.as_str()) {
+        served.look_at_rows().await;
+    }
     let track = ledger.track(ops::TrackAt { track: Track::of(row.name.clone()) }).await;
     let track = track.map_err(|error| Refusal::from(&error))?.unwrap_or_default();
     let nodes = ledger.nodes().await.map_err(|error| Refusal::from(&error))?;
@@ -218,7 +222,7 @@ fn view(
         .map(|report| report.rate)
         .sum();
     let rate = elsewhere + glance.map_or(0.0, |glance| glance.rate);
-    let level = level(&definition, size, stock, track, now);
+    let level = level(&definition, served.as_deref(), track, now);
     let runway = match (&definition, level) {
         (Definition::Snowflake(snowflake), _) => {
             Some(snowflake.layout().ends_at_ms().saturating_sub(now.0) as f64 / 1000.0)
@@ -241,6 +245,8 @@ fn view(
         rate: (rate * 1000.0).round() / 1000.0,
         runway_seconds: runway.map(|seconds| (seconds * 10.0).round() / 10.0),
         exhausted_at: runway.and_then(|seconds| exhausted_at(now, seconds)),
+        rows: served.as_ref().and_then(|served| served.fill_glance()).map(RowsView::from),
+        random: served.as_ref().and_then(|served| served.draw_glance(track)).map(RandomView::from),
         claims: ClaimsSummary {
             count: track.claims,
             reserved: track.reserved.to_string(),

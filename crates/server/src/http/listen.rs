@@ -1,6 +1,10 @@
 //! Accepting connections: bounded in number, in time and in what they may send, and drained at the end.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use hyper::server::conn::{http1, http2};
@@ -91,9 +95,9 @@ pub(crate) async fn serve(
     let graceful = GracefulShutdown::new();
     let seats = Arc::new(Semaphore::new(limits.connections));
     loop {
-        let stream = tokio::select! {
+        let (stream, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -117,8 +121,12 @@ pub(crate) async fn serve(
                 () = told(&mut stopping) => None,
             };
             match opened {
-                Some((Opened::Plain(stream), protocol)) => server.converse(stream, protocol, watcher).await,
-                Some((Opened::Secure(stream), protocol)) => server.converse(stream, protocol, watcher).await,
+                Some((Opened::Plain(stream), protocol)) => {
+                    server.converse(stream, protocol, from.ip(), watcher).await
+                }
+                Some((Opened::Secure(stream), protocol)) => {
+                    server.converse(stream, protocol, from.ip(), watcher).await
+                }
                 None => {}
             }
             drop(seat);
@@ -215,11 +223,11 @@ impl Server {
         Some((Opened::Secure(Box::new(stream)), protocol))
     }
 
-    async fn converse<S>(&self, stream: S, protocol: Protocol, watcher: Watcher)
+    async fn converse<S>(&self, stream: S, protocol: Protocol, from: IpAddr, watcher: Watcher)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (io, app) = (TokioIo::new(stream), self.app.clone());
+        let (io, app) = (TokioIo::new(stream), self.app.from(from));
         let ended = match protocol {
             Protocol::Http1 => watcher.watch(self.http1.serve_connection(io, app)).await,
             Protocol::Http2 => watcher.watch(self.http2.serve_connection(io, app)).await,

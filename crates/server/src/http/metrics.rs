@@ -72,6 +72,7 @@ fn render(state: &State, caller: &Caller) -> String {
     let timed: Vec<_> =
         known.iter().filter_map(|served| Some((served.name.as_str(), served.time_glance()?))).collect();
     times(&mut page, &timed);
+    names(&mut page, state);
     let halted = matches!(&*node.state().borrow(), NodeState::Halted { .. });
     page.family("ledger_halted", "gauge", "1 while the ledger is halted.");
     page.sample("ledger_halted", &[], &u8::from(halted));
@@ -81,6 +82,31 @@ fn render(state: &State, caller: &Caller) -> String {
     page.family("build_info", "gauge", "The version that runs.");
     page.sample("build_info", &[("version", crate::VERSION)], &1);
     page.text + &process()
+}
+
+/// What the names desk counts.
+fn names(page: &mut Page, state: &State) {
+    let counters = &state.names.counters;
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    page.family("registry_lookups_total", "counter", "Links asked for, by where the answer came from.");
+    for (code, counter) in [("remembered", &counters.remembered), ("looked_up", &counters.found)] {
+        page.sample("registry_lookups_total", &[("code", code)], &read(counter));
+    }
+    for (name, help, counter) in [
+        ("registry_misses_total", "Links asked for that are not there.", &counters.absent),
+        ("registry_visits_total", "Links followed, as far as they were written down.", &counters.visits),
+        ("registry_swept_total", "Links and names whose time was over, cleared away.", &counters.swept),
+        ("digest_collisions_total", "Content-derived keys that were taken.", &counters.collisions),
+    ] {
+        page.family(name, "counter", help);
+        page.sample(name, &[], &read(counter));
+    }
+    page.family(
+        "registry_visits_lost_total",
+        "counter",
+        "Visits that were not counted: too many links at once.",
+    );
+    page.sample("registry_visits_lost_total", &[], &state.names.uncounted());
 }
 
 /// What time-ordered keyspaces measure of their workers and clocks.

@@ -3,7 +3,13 @@
 //! Taking keys is recognised before the router is asked, because it is nearly all of the traffic; gRPC, which
 //! shares the port, has its own way; everything else goes through the router.
 
-use std::{convert::Infallible, future::Future, net::SocketAddr, pin::Pin, sync::Arc};
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+};
 
 use axum::{
     Router,
@@ -21,6 +27,7 @@ use crate::{
     auth::{Caller, Guard, Right, need},
     config::Config,
     grpc::{self, Grpc},
+    names::Names,
 };
 
 mod answer;
@@ -29,10 +36,12 @@ mod decode;
 mod docs;
 mod keyspaces;
 mod ledger;
+mod links;
 pub(crate) mod listen;
 mod metrics;
 pub mod openapi;
 mod path;
+mod redirect;
 pub(crate) mod status;
 mod take;
 mod tokens;
@@ -44,6 +53,7 @@ use path::Path;
 #[derive(Debug)]
 pub(crate) struct State {
     pub node: Arc<Node>,
+    pub names: Arc<Names>,
     pub config: Config,
     pub counters: metrics::Counters,
     pub guard: Arc<Guard>,
@@ -54,9 +64,15 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(node: Arc<Node>, config: Config, guard: Arc<Guard>, admin: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        names: Arc<Names>,
+        config: Config,
+        guard: Arc<Guard>,
+        admin: Option<SocketAddr>,
+    ) -> Self {
         let desk = Semaphore::new(config.limits.admin_requests.min(Semaphore::MAX_PERMITS));
-        Self { node, config, counters: metrics::Counters::default(), guard, admin, desk }
+        Self { node, names, config, counters: metrics::Counters::default(), guard, admin, desk }
     }
 
     /// A place for a request that may wait for the ledger; the others need none.
@@ -87,6 +103,8 @@ pub(crate) struct App {
     state: Arc<State>,
     ways: Arc<Ways>,
     door: Door,
+    /// Who is at the other end of the connection.
+    from: IpAddr,
 }
 
 /// Where requests go that take no keys over HTTP.
@@ -99,12 +117,17 @@ struct Ways {
 impl App {
     pub(crate) fn new(state: Arc<State>) -> Self {
         let ways = Ways { router: router(state.clone()), grpc: Grpc::new(state.clone()) };
-        Self { state, ways: Arc::new(ways), door: Door::Front }
+        Self { state, ways: Arc::new(ways), door: Door::Front, from: Ipv4Addr::UNSPECIFIED.into() }
     }
 
     /// The same behind the admin listener.
     pub(crate) fn for_admins(&self) -> Self {
         Self { door: Door::Admin, ..self.clone() }
+    }
+
+    /// The same for one connection.
+    pub(crate) fn from(&self, from: IpAddr) -> Self {
+        Self { from, ..self.clone() }
     }
 
     /// Who asks, if they may ask that here at all. Keyspaces that are named elsewhere than in the path are for
@@ -149,6 +172,9 @@ impl App {
             let name = mint_path(parts.uri.path()).unwrap_or_default();
             return take::take(&self.state, &caller, name, &parts.headers, body).await;
         }
+        if let Some(followed) = redirect::followed(request.method(), request.uri().path()) {
+            return redirect::follow(&self.state, followed, request.headers(), self.from).await;
+        }
         let _place = self.state.enter(request.uri().path())?;
         let mut request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(caller);
@@ -192,7 +218,20 @@ fn router(state: Arc<State>) -> Router {
             get(keyspaces::show).patch(keyspaces::tune).delete(keyspaces::retire).fallback(only_keyspace),
         )
         .route("/v1/keyspaces/{ks}/keys", post(take_routed).fallback(only_post))
-        .route("/v1/keyspaces/{ks}/keys/{key}", get(keyspaces::inspect).fallback(only_get))
+        .route(
+            "/v1/keyspaces/{ks}/keys/{key}",
+            get(keyspaces::inspect).put(links::claim).fallback(only_get_put),
+        )
+        .route("/v1/keyspaces/{ks}/links", get(links::list).post(links::create).fallback(only_get_post))
+        .route("/v1/keyspaces/{ks}/links/batch", post(links::create_all).fallback(only_post))
+        .route(
+            "/v1/keyspaces/{ks}/links/{key}",
+            get(links::show).put(links::bind).patch(links::change).delete(links::delete).fallback(only_link),
+        )
+        .route("/v1/keyspaces/{ks}/refs", get(links::references).post(links::refer).fallback(only_get_post))
+        .route("/v1/keyspaces/{ks}/refs/batch", post(links::refer_all).fallback(only_post))
+        .route("/v1/keyspaces/{ks}/refs/{ref}", get(links::referred).fallback(only_get))
+        .route("/v1/keyspaces/{ks}/used", post(links::import_used).fallback(only_post))
         .route("/v1/keyspaces/{ks}/range", get(decode::range).fallback(only_get))
         .route("/v1/decode", get(decode::at).fallback(only_get))
         .route("/v1/decode/{id}", get(decode::decode).fallback(only_get))
@@ -246,5 +285,7 @@ only!(
     only_post => "POST",
     only_delete => "DELETE",
     only_get_post => "GET, HEAD, POST",
+    only_get_put => "GET, HEAD, PUT",
+    only_link => "GET, HEAD, PUT, PATCH, DELETE",
     only_keyspace => "GET, HEAD, PATCH, DELETE"
 );

@@ -6,7 +6,7 @@ use utoipa::{
     openapi::{ContentBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, path::Operation},
 };
 
-use super::{decode, keyspaces, ledger, status, tokens};
+use super::{decode, keyspaces, ledger, links, status, tokens};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -18,7 +18,10 @@ use super::{decode, keyspaces, ledger, status, tokens};
     ),
     paths(
         keyspaces::take_doc, keyspaces::inspect, keyspaces::create, keyspaces::list, keyspaces::show,
-        keyspaces::tune, keyspaces::retire, decode::decode,
+        keyspaces::tune, keyspaces::retire,
+        links::claim, links::create, links::create_all, links::bind, links::show, links::change, links::delete,
+        links::list, links::refer, links::refer_all, links::referred, links::references, links::import_used,
+        decode::decode,
         decode::at,
         decode::range,
         ledger::show, ledger::advance, ledger::backup, ledger::nodes,
@@ -27,7 +30,7 @@ use super::{decode, keyspaces, ledger, status, tokens};
     ),
     components(schemas(keymill_api::Problem, keymill_api::FieldError)),
     modifiers(&Refusals),
-    tags((name = "keys"), (name = "keyspaces"), (name = "decode"), (name = "ledger"), (name = "tokens"), (name = "status"))
+    tags((name = "keys"), (name = "keyspaces"), (name = "names"), (name = "decode"), (name = "ledger"), (name = "tokens"), (name = "status"))
 )]
 struct Document;
 

@@ -13,6 +13,7 @@ use super::{State, answer::Json};
 pub(crate) async fn healthz(With(state): With<Arc<State>>) -> Json<Health> {
     let ledger = state.node.ledger();
     let node_state = state.node.state().borrow().clone();
+    let identity = state.node.ledger_identity();
     Json(
         StatusCode::OK,
         Health {
@@ -20,6 +21,8 @@ pub(crate) async fn healthz(With(state): With<Arc<State>>) -> Json<Health> {
             version: crate::VERSION.to_owned(),
             node: state.node.name().to_string(),
             ledger: HealthLedger {
+                region: identity.as_ref().and_then(|identity| identity.region),
+                id: identity.map(|identity| identity.id.0),
                 store: ledger.store().to_owned(),
                 grade: ledger.grade(),
                 state: match node_state {

@@ -6,7 +6,7 @@ use hyper::{
     body::Body as HttpBody,
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
-use keymill_api::{Code, Refusal, TakeRequest};
+use keymill_api::{Code, Refusal, TakeAnswer, TakeRequest};
 use keymill_issuer::{
     Served,
     haul::{Haul, Piece},
@@ -19,10 +19,15 @@ use super::{
     answer::{Body, CutOff, NO_STORE, TEXT, json_bytes, uncached, wants_text},
     body,
 };
-use crate::auth::Caller;
+use crate::{
+    auth::Caller,
+    names::{HEADER, Once, Said},
+};
 
 /// Keys in one chunk of a streamed answer.
 const STREAM_CHUNK: u32 = 4096;
+/// Keys that are written down for a retry, at most.
+const ONCE_COUNT_MAX: u32 = 1000;
 /// Chunks that may wait for a slow reader.
 const STREAM_AHEAD: usize = 4;
 
@@ -46,6 +51,9 @@ where
     let most = if text { limits.stream_count_max } else { limits.count_max };
     let count = request.count(most).map_err(|refusal| suggest_text(refusal, &request, limits))?;
 
+    if headers.contains_key(HEADER) {
+        return take_once(state, caller, keyspace, headers, &body, count).await;
+    }
     let served = match state.node.known(keyspace) {
         Some(served) => served,
         None => state.node.keyspace(keyspace).await?,
@@ -70,6 +78,51 @@ where
     }
     let key_bytes = haul.pieces().next().map_or(0, Piece::stride);
     Ok(json_bytes(json(&served.name, haul.keys(), count, key_bytes)))
+}
+
+/// With an Idempotency-Key: the keys are written down before they leave, so that a retry gets the same ones.
+async fn take_once(
+    state: &Arc<State>,
+    caller: &Caller,
+    keyspace: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    count: u32,
+) -> Result<Response<Body>, Refusal> {
+    if count > ONCE_COUNT_MAX {
+        let detail = format!("with an Idempotency-Key `count` is at most {ONCE_COUNT_MAX}, and is {count}");
+        return Err(Refusal::field(Code::CountOutOfRange, "count", detail));
+    }
+    let served = state.node.keyspace(keyspace).await?;
+    let names = &state.names;
+    let once = names.once(headers, caller, "keys", keyspace, body).await?;
+    let said = match &once {
+        Once::Said(said) => said.clone(),
+        Once::Unasked | Once::Go(_) => {
+            let taken = async {
+                caller.charge(&served, count, || state.node.elapsed())?;
+                let haul = served.take(count, state.config.limits.take_timeout.duration()).await?;
+                let answer = json(&served.name, haul.keys(), count, 0);
+                let body = String::from_utf8(answer).expect("keys are ASCII");
+                names.conclude(&once, Said { status: 200, body }).await
+            };
+            match taken.await {
+                Ok(said) => said,
+                Err(refusal) => {
+                    names.abandon(&once).await;
+                    return Err(refusal);
+                }
+            }
+        }
+    };
+    if !wants_text(headers) {
+        return Ok(json_bytes(said.body.into_bytes()));
+    }
+    let answer: TakeAnswer = keymill_api::parse(said.body.as_bytes())?;
+    Ok(uncached(
+        TEXT,
+        answer.keys.iter().flat_map(|key| [key.as_str(), "\n"]).collect::<String>().into_bytes(),
+    ))
 }
 
 /// Someone who wants more than fits in JSON is told how to get it.

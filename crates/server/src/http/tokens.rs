@@ -18,7 +18,7 @@ use super::{
     keyspaces::{Page, page_limit, query},
     path::Path,
 };
-use crate::auth::record::{self, TOKENS_MAX};
+use crate::auth::record::{self, MakeError};
 
 type Answer = Result<Response, Refused>;
 
@@ -33,17 +33,13 @@ pub(crate) async fn create(With(state): With<Arc<State>>, request: Request) -> A
     wanted.check()?;
     state.node.refuse_unless_serving()?;
     let there = tokens(&state).await?;
-    if there.len() >= TOKENS_MAX {
-        let detail = format!("the ledger holds {TOKENS_MAX} tokens, which is the most; revoke one first");
-        return Err(Refused(Refusal::new(Code::InvalidField, detail)));
-    }
-    let (created, row) = loop {
-        let made = record::make(&wanted, state.node.now());
-        let (created, row) = made.map_err(|_| Refusal::new(Code::Internal, "no randomness to be had"))?;
-        if there.iter().all(|other| other.id != row.id) {
-            break (created, row);
-        }
-    };
+    let (created, row) = record::make(&wanted, &there, state.node.now()).map_err(|error| {
+        let code = match error {
+            MakeError::Full => Code::InvalidField,
+            MakeError::NoRandomness(_) => Code::Internal,
+        };
+        Refusal::new(code, error.to_string())
+    })?;
     state.node.put_token(row).await.map_err(|error| Refusal::from(&error))?;
     look_again(&state).await;
     let id = &created.view.id;

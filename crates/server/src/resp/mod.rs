@@ -24,6 +24,7 @@ use tokio::{runtime::Handle, sync::Semaphore};
 use crate::{
     auth::{Caller, Guard},
     config::Limits,
+    names::Names,
     tls::Tls,
 };
 
@@ -42,6 +43,7 @@ mod table;
 #[derive(Debug)]
 pub(crate) struct Front {
     node: Arc<Node>,
+    names: Arc<Names>,
     limits: Limits,
     guard: Arc<Guard>,
     tls: Option<Arc<Tls>>,
@@ -61,6 +63,7 @@ impl Front {
     /// To be called on the runtime that the node runs on.
     pub(crate) fn new(
         node: Arc<Node>,
+        names: Arc<Names>,
         limits: Limits,
         guard: Arc<Guard>,
         tls: Option<Arc<Tls>>,
@@ -70,6 +73,7 @@ impl Front {
         let desk = limits.admin_requests.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             node,
+            names,
             limits,
             guard,
             tls,

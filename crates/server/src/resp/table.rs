@@ -62,7 +62,7 @@ commands! {
     "llen" 2..=2 keyed inspect about::length, "How many keys of a keyspace are left";
     "scard" 2..=2 keyed inspect about::length, "The same as LLEN";
     "type" 2..=2 whether inspect about::kind, "list, string (a sequence) or none";
-    "exists" 2..=MANY whether inspect about::exists, "How many of these keyspaces there are";
+    "exists" 2..=MANY whether inspect about::exists, "How many of these are keyspaces, or keys that lead somewhere";
     "echo" 2..=2 plain token connection::echo, "Answers what it was given";
     "hello" 1..=MANY plain open connection::hello, "Changes the version of the protocol";
     "auth" 2..=3 plain open connection::auth, "Shows a token";

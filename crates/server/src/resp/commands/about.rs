@@ -7,7 +7,7 @@ use keymill_id::Definition;
 use keymill_issuer::{IssueError, Served};
 use keymill_ledger::{Track, ops::TrackAt};
 
-use super::{super::Front, Answer, Call, Outcome, find, owned_name};
+use super::{super::Front, Answer, Call, Outcome, find, link::leads, owned_name};
 use crate::{auth::Caller, level::level};
 
 /// The most a length can be: clients read signed numbers.
@@ -24,8 +24,8 @@ pub(crate) fn length(call: &mut Call<'_>) -> Outcome {
         let track = TrackAt { track: Track::of(served.name.clone()) };
         let track = front.ask_ledger(front.node.ledger().track(track)).await?;
         let track = track.map_err(|error| Refusal::from(&error))?.unwrap_or_default();
-        let (size, stock) = (served.size(), served.glance().stock);
-        let left = level(&served.definition, size, stock, &track, front.node.now());
+        served.look_at_rows().await;
+        let left = level(&served.definition, Some(&served), &track, front.node.now());
         Ok(Answer::Integer(left.unwrap_or(LENGTH_MAX).min(LENGTH_MAX)))
     }))
 }
@@ -46,7 +46,9 @@ pub(crate) fn exists(call: &mut Call<'_>) -> Outcome {
         let count = async {
             let mut found = 0;
             for name in &names {
-                found += u64::from(look(&front, &caller, name).await?.is_some());
+                let there =
+                    look(&front, &caller, name).await?.is_some() || leads(&front, &caller, name).await?;
+                found += u64::from(there);
             }
             Ok(Answer::Integer(found))
         };

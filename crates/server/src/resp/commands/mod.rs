@@ -92,6 +92,8 @@ pub(crate) enum Answer {
     },
     Integer(u64),
     Word(&'static str),
+    Text(Vec<u8>),
+    Null,
 }
 
 impl Answer {
@@ -110,6 +112,8 @@ impl Answer {
             }
             Self::Integer(value) => reply.integer(*value),
             Self::Word(word) => reply.simple(word),
+            Self::Text(text) => reply.bulk(text),
+            Self::Null => reply.null(),
         }
     }
 }

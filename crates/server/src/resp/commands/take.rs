@@ -119,6 +119,6 @@ async fn complete(
     unordered: bool,
 ) -> Result<Answer, Refusal> {
     let haul = served.complete(haul, count, front.patience()).await;
-    caller.refund(&served, count - haul.as_ref().map_or(0, Haul::count));
+    caller.refund(&served, count.saturating_sub(haul.as_ref().map_or(0, Haul::count)));
     Ok(Answer::Keys { haul: haul?, unordered })
 }

@@ -1,0 +1,77 @@
+//! What the desk does by itself: writes visits down, and clears away what has expired.
+
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::Names;
+
+/// How often visits are written down.
+const VISITS_EVERY: Duration = Duration::from_secs(2);
+/// Visited links in one transaction.
+const VISITS_BATCH: usize = 1000;
+/// Rows that one transaction clears away, and how many of those follow each other.
+const SWEEP_BATCH: u32 = 500;
+const SWEEP_ROUNDS: u32 = 200;
+/// Others get in between two batches.
+const SWEEP_PAUSE: Duration = Duration::from_millis(20);
+
+/// Until the server stops; then the last visits are written down.
+pub(crate) async fn keep(names: Weak<Names>, sweep_every: Duration, mut stopping: watch::Receiver<bool>) {
+    let mut sweep_at = Instant::now() + sweep_every / 2;
+    loop {
+        let stopped = tokio::select! {
+            () = tokio::time::sleep(VISITS_EVERY) => false,
+            _ = stopping.wait_for(|stop| *stop) => true,
+        };
+        let Some(names) = names.upgrade() else { return };
+        names.write_visits().await;
+        if stopped {
+            return;
+        }
+        if Instant::now() >= sweep_at && !sweep_every.is_zero() {
+            names.sweep().await;
+            sweep_at = Instant::now() + sweep_every;
+        }
+    }
+}
+
+impl Names {
+    pub(crate) async fn write_visits(self: &Arc<Self>) {
+        let Ok(registry) = self.registry() else { return };
+        let counts = self.visits.take();
+        for counts in counts.chunks(VISITS_BATCH) {
+            let total: u64 = counts.iter().map(|count| u64::from(count.count)).sum();
+            match registry.add_visits(counts.to_vec()).await {
+                Ok(()) => {
+                    self.counters.visits.fetch_add(total, Ordering::Relaxed);
+                }
+                // Written down by nobody, or by someone who did not say so: not counted twice.
+                Err(error) => tracing::warn!(%error, visits = total, "visits could not be written down"),
+            }
+        }
+    }
+
+    async fn sweep(self: &Arc<Self>) {
+        let Ok(registry) = self.registry() else { return };
+        for _ in 0..SWEEP_ROUNDS {
+            match registry.sweep(self.now_ms(), SWEEP_BATCH).await {
+                Ok(swept) => {
+                    self.counters.swept.fetch_add(swept.expired, Ordering::Relaxed);
+                    let most = swept.expired.max(swept.freed).max(swept.receipts);
+                    if most < u64::from(SWEEP_BATCH) {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "what has expired could not be cleared away");
+                    return;
+                }
+            }
+            tokio::time::sleep(SWEEP_PAUSE).await;
+        }
+    }
+}

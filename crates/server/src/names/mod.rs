@@ -1,0 +1,191 @@
+//! The names desk: chosen names, links and references, between the node that makes keys and the registry that
+//! keeps what they point to.
+//!
+//! Two rules decide everything here. A name that a pool could ever spell is *withheld* from it before it is
+//! granted, and the withholding grants nothing; the registry's insert-if-absent grants. So whoever comes first
+//! wins, and a crash in between leaves a name that can still be had.
+
+use std::{
+    borrow::Cow,
+    net::SocketAddr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use keymill_api::{Code, LinkView, Refusal, rfc3339};
+use keymill_id::KeyspaceName;
+use keymill_issuer::{Node, Served};
+use keymill_ledger::Timestamp;
+use keymill_registry::{Entry, Registry, RegistryError, rules::target::OwnHost};
+
+use crate::config::Config;
+
+mod alias;
+mod bind;
+mod chores;
+mod derive;
+mod known;
+mod link;
+mod misses;
+mod receipt;
+mod reference;
+mod remembered;
+mod resolve;
+mod used;
+mod visits;
+
+pub(crate) use chores::keep;
+pub(crate) use receipt::{HEADER, Once, Said};
+pub(crate) use resolve::Resolved;
+
+use misses::Misses;
+use remembered::Remembered;
+use visits::VisitBook;
+
+#[derive(Debug)]
+pub(crate) struct Names {
+    node: Arc<Node>,
+    /// `None`: names are kept nowhere.
+    registry: Option<Registry>,
+    remembered: Remembered,
+    visits: VisitBook,
+    misses: Misses,
+    pub(crate) counters: Counters,
+    public_url: String,
+    /// Hosts that lead back here.
+    own_hosts: Vec<OwnHost>,
+    idempotency: Duration,
+    reuse_after: Duration,
+    take_timeout: Duration,
+    root: OnceLock<KeyspaceName>,
+}
+
+/// What the desk did since it opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Links asked for, by what came of it.
+    pub remembered: AtomicU64,
+    pub found: AtomicU64,
+    pub absent: AtomicU64,
+    /// Content-derived keys that were taken, so that the next was tried.
+    pub collisions: AtomicU64,
+    /// Links and names whose time was over, cleared away.
+    pub swept: AtomicU64,
+    pub visits: AtomicU64,
+}
+
+impl Names {
+    /// `http` is where this node answers.
+    pub(crate) fn new(
+        node: Arc<Node>,
+        registry: Option<Registry>,
+        config: &Config,
+        http: SocketAddr,
+    ) -> Self {
+        let public_url = config.listen.public_url.trim_end_matches('/').to_owned();
+        let here =
+            [public_url.clone(), format!("http://{http}"), format!("http://localhost:{}", http.port())];
+        Self {
+            node,
+            registry,
+            remembered: Remembered::new(config.registry.cache_entries, config.registry.cache_for.duration()),
+            visits: VisitBook::default(),
+            misses: Misses::new(config.limits.misses),
+            counters: Counters::default(),
+            public_url,
+            own_hosts: here.iter().filter_map(|url| OwnHost::of(url)).collect(),
+            idempotency: config.limits.idempotency.duration(),
+            reuse_after: config.registry.reuse_after.duration(),
+            take_timeout: config.limits.take_timeout.duration(),
+            root: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn registry(&self) -> Result<&Registry, Refusal> {
+        self.registry.as_ref().ok_or_else(|| {
+            Refusal::new(
+                Code::RegistryOff,
+                "this ledger's engine keeps no names; name PostgreSQL or MariaDB in registry.url, and restart",
+            )
+        })
+    }
+
+    /// Visits that were not counted.
+    pub(crate) fn uncounted(&self) -> u64 {
+        self.visits.uncounted()
+    }
+
+    fn now_ms(&self) -> i64 {
+        i64::try_from(self.node.now().0).unwrap_or(i64::MAX)
+    }
+
+    /// A name as it is kept: where a keyspace reads a key in several spellings, it has one.
+    fn name_of<'t>(&self, served: &Served, text: &'t str) -> Cow<'t, str> {
+        let Some(mint) = served.mint().filter(|mint| mint.is_lenient()) else { return Cow::Borrowed(text) };
+        match mint.number_of(text).and_then(|number| mint.spell_one(number)) {
+            Some(spelled) if spelled != text => Cow::Owned(spelled),
+            _ => Cow::Borrowed(text),
+        }
+    }
+
+    /// The keyspace that answers `GET /{key}`. It never changes once there is one.
+    pub(crate) fn root(&self) -> Option<Arc<Served>> {
+        if let Some(name) = self.root.get() {
+            return self.node.known(name.as_str());
+        }
+        let served = self.node.all_known().into_iter().find(|served| served.definition.root())?;
+        let _ = self.root.set(served.name.clone());
+        Some(served)
+    }
+
+    fn view(&self, served: &Served, entry: &Entry) -> LinkView {
+        LinkView {
+            keyspace: entry.keyspace.clone(),
+            key: entry.name.clone(),
+            url: entry.target.clone().unwrap_or_default(),
+            short_url: self.short_url(served, &entry.name),
+            created_at: moment(entry.created_at_ms),
+            expires_at: entry.expires_at_ms.map(moment),
+            visits: entry.visits,
+        }
+    }
+
+    fn short_url(&self, served: &Served, key: &str) -> Option<String> {
+        if self.public_url.is_empty() {
+            return None;
+        }
+        let below = if served.definition.root() { String::new() } else { format!("/{}", served.name) };
+        Some(format!("{}{below}/{key}", self.public_url))
+    }
+}
+
+impl Counters {
+    fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn moment(ms: i64) -> String {
+    rfc3339(Timestamp(u64::try_from(ms).unwrap_or_default()))
+}
+
+/// What the registry could not do, as callers are told.
+fn refuse(error: RegistryError) -> Refusal {
+    match &error {
+        RegistryError::Unavailable(_) | RegistryError::Unknown(_) => {
+            tracing::debug!(%error, "the registry did not answer");
+            Refusal::new(Code::LedgerUnavailable, "the registry cannot be reached; try again in a moment")
+        }
+        RegistryError::Refused(_) | RegistryError::Corrupt(_) => {
+            tracing::error!(%error, "the registry failed: {error}");
+            Refusal::new(Code::Internal, "the registry cannot do that; tell whoever runs this server")
+        }
+    }
+}
+
+fn name_taken(reason: &'static str, detail: impl Into<String>) -> Refusal {
+    Refusal { reason: Some(reason), ..Refusal::new(Code::NameTaken, detail) }
+}
