@@ -12,9 +12,15 @@ pub enum IssueError {
     /// Create another keyspace: this one has spelled all it can.
     #[error("no key of the keyspace is left: all were issued, burned, or are in other nodes' stock")]
     Exhausted,
+    /// Bind content instead: its key comes from it.
+    #[error("keys of a digest keyspace are made from content, so there are none to take")]
+    MadeFromContent,
     /// Try again in a moment.
     #[error("the stock is empty and the refill did not come in time")]
     OutOfStock,
+    /// Look at the pool's store, or at the tuning that names it.
+    #[error("the keyspace's rows cannot be had: {0}")]
+    NoRows(String),
     /// Try again in a moment.
     #[error("the ledger cannot be reached and the stock is used up")]
     LedgerUnavailable,

@@ -49,7 +49,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    fn bare(number: Option<Number>, state: KeyState) -> Self {
+    pub fn bare(number: Option<Number>, state: KeyState) -> Self {
         Self {
             number,
             state,
@@ -75,6 +75,11 @@ impl Node {
             }
             Definition::Free(scheme) => {
                 let known = is_spelled(*scheme, text);
+                return Ok(known.then(|| Inspection::bare(None, KeyState::Untracked)));
+            }
+            // Which keys content has is for the registry to say.
+            Definition::Digest(_) => {
+                let known = served.digest().is_some_and(|digest| digest.key_of(text).is_some());
                 return Ok(known.then(|| Inspection::bare(None, KeyState::Untracked)));
             }
             Definition::Pool(_) | Definition::Sequence(_) => served.mint().expect("it is milled"),

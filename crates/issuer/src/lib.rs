@@ -6,6 +6,7 @@
 
 mod breaker;
 pub mod clock;
+mod derived;
 mod error;
 mod free;
 pub mod haul;
@@ -18,6 +19,7 @@ mod node;
 pub mod pen;
 pub mod quantity;
 mod refill;
+pub mod rowed;
 mod served;
 pub mod shelf;
 mod skip_ahead;
@@ -33,6 +35,8 @@ pub use error::IssueError;
 pub use inspect::{IdParts, Inspection, KeyState};
 pub use lend::{HOLDER_MAX, LeaseId, LendError, Loan, WINDOW_MS_MAX};
 pub use lifecycle::Stopped;
-pub use node::{CreateError, Elsewhere, Node, NodeSettings, NodeState, ReserveTimes, Wanted};
+pub use node::{
+    CreateError, Elsewhere, LedgerIdentity, Node, NodeSettings, NodeState, ReserveTimes, Wanted,
+};
 pub use served::{Glance, Leftovers, Served, Settings};
 pub use timed::{TimeGlance, WorkerGlance};

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     error::IssueError,
-    node::{CreateError, Elsewhere, Node, NodeState, Wanted},
+    node::{CreateError, Elsewhere, LedgerIdentity, Node, NodeState, Wanted},
     skip_ahead,
 };
 
@@ -56,7 +56,8 @@ impl Node {
                  nobody would notice; keep the witness with the node", self.name()
             );
         }
-        *self.region.lock().expect("nothing panics while it holds this") = registration.region;
+        let identity = LedgerIdentity { id: registration.ledger.clone(), region: registration.region };
+        *self.identity.lock().expect("nothing panics while it holds this") = Some(identity);
         let is_empty = !self.settings.if_empty.is_empty()
             && self.ledger().survey(ops::Survey { at: self.now() }).await?.head.keyspaces == 0;
         let to_try = self.settings.if_empty.iter().filter(|_| is_empty);

@@ -29,6 +29,7 @@ use crate::{
     pen::Pen,
     quantity::Span,
     refill,
+    rowed::RowPools,
     served::{Served, Settings},
     tuning::Tuning,
     witness::Witness,
@@ -68,6 +69,15 @@ pub struct NodeSettings {
     pub address: String,
     /// Lanes of an unordered keyspace's shelf: one per core.
     pub lanes: usize,
+    /// What opens the rows of pools whose keys lie in Redis or in SQL tables.
+    pub row_pools: Arc<dyn RowPools>,
+}
+
+/// What tells a ledger from others, for as long as it exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerIdentity {
+    pub id: LedgerId,
+    pub region: Option<u16>,
 }
 
 /// A ledger that is not this node's.
@@ -145,14 +155,14 @@ pub struct Node {
     edited: Mutex<HashSet<KeyspaceName>>,
     misses: Mutex<HashMap<KeyspaceName, Instant>>,
     lookups: Semaphore,
-    hopper: Hopper,
+    pub(crate) hopper: Hopper,
     /// Wakes the supervisor out of its heartbeat's pause.
     pub(crate) nudge: Notify,
     pub(crate) failures: AtomicU32,
     /// The ledger's `changes` when the keyspaces were last read.
     pub(crate) changes: AtomicU64,
-    /// The ledger's, once we know it.
-    pub(crate) region: Mutex<Option<u16>>,
+    /// Once we know it.
+    pub(crate) identity: Mutex<Option<LedgerIdentity>>,
     /// What the clock should say.
     expected: Mutex<Expected>,
     /// It served when it was told to stop, so there is something to give back.
@@ -213,7 +223,7 @@ impl Node {
             nudge: Notify::new(),
             failures: AtomicU32::new(0),
             changes: AtomicU64::new(0),
-            region: Mutex::default(),
+            identity: Mutex::default(),
             expected: Mutex::new(expected),
             was_serving: AtomicBool::new(false),
             reserves: ReserveTimes::default(),
@@ -231,6 +241,11 @@ impl Node {
 
     pub fn ledger(&self) -> &Arc<dyn Ledger> {
         self.pen.ledger()
+    }
+
+    /// Whose ledger it is; `None` until it took this node in.
+    pub fn ledger_identity(&self) -> Option<LedgerIdentity> {
+        self.identity.lock().expect(UNBROKEN).clone()
     }
 
     pub fn pen(&self) -> &Pen {
@@ -359,7 +374,7 @@ impl Node {
         let stated = &self.in_region(stated)?;
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| IssueError::Internal)?;
-        let definition = Definition::resolve(stated, Secret::from_bytes(secret))?;
+        let definition = Definition::resolve(&stated.clone().named(name), Secret::from_bytes(secret))?;
         if let Definition::Snowflake(snowflake) = &definition {
             let (layout, now) = (snowflake.layout(), self.now().0);
             let wrong = |field, reason: &str| {
@@ -376,7 +391,7 @@ impl Node {
                 return wrong("epoch", "it lies in the future; IDs would carry a time that has not come");
             }
         }
-        let withheld = if definition.root() { routes(&Mint::compile(&definition)) } else { Vec::new() };
+        let withheld = if definition.root() { routes(&definition) } else { Vec::new() };
         let serde_json::Value::Object(tuning) = serde_json::to_value(tuning).expect("tuning is plain data")
         else {
             unreachable!("a struct is an object")
@@ -410,7 +425,7 @@ impl Node {
     /// Time-ordered IDs are of the ledger's region, where their layout has room for one.
     fn in_region(&self, stated: &Stated) -> Result<Stated, CreateError> {
         let mut stated = stated.clone();
-        let Some(kept) = *self.region.lock().expect(UNBROKEN) else { return Ok(stated) };
+        let Some(kept) = self.ledger_identity().and_then(|identity| identity.region) else { return Ok(stated) };
         if stated.scheme != Some(Scheme::Snowflake) {
             return Ok(stated);
         }
@@ -497,15 +512,7 @@ impl Node {
             tracing::error!(keyspace = %row.name, "keyspace `{}` does not match its fingerprint", row.name);
             return Err(IssueError::Internal);
         }
-        let served = Arc::new(Served::new(
-            row,
-            definition,
-            settings,
-            self.settings.lanes,
-            self.settings.waiting_takes,
-            self.hopper.clone(),
-            &self.clock,
-        ));
+        let served = Arc::new(Served::new(row, definition, settings, self)?);
         if row.retired {
             served.retire(self.now());
         } else {
@@ -628,8 +635,12 @@ impl Node {
     }
 }
 
-/// Route words that a pool could spell, as numbers.
-fn routes(mint: &Mint) -> Vec<Number> {
+/// Route words that a pool could spell, as numbers. A digest leaves them out by itself.
+fn routes(definition: &Definition) -> Vec<Number> {
+    if !matches!(definition, Definition::Pool(_)) {
+        return Vec::new();
+    }
+    let mint = Mint::compile(definition);
     ROUTE_WORDS.iter().filter_map(|word| mint.number_of(word)).collect()
 }
 

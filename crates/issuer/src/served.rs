@@ -3,22 +3,24 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use keymill_id::{Block, Definition, KeyspaceName, Mint, Number};
+use keymill_id::{Block, Definition, Digest, KeyspaceName, Mint, Number};
 use keymill_ledger::{
-    KeyspaceRow, Timestamp, Track,
+    KeyspaceRow, Timestamp, Track, TrackRow,
     ops::{Progress, Settlement},
 };
 
 use crate::{
-    clock::Clock,
+    derived::Derived,
     error::IssueError,
     free::Free,
     haul::Haul,
     meter::Meter,
-    milled::{Hopper, Milled},
+    milled::Milled,
+    node::Node,
+    rowed::{DrawGlance, FillGlance, RowHome, Rowed},
     stock::Offer,
     timed::{TimeGlance, Timed},
-    tuning::{Places, Tuned},
+    tuning::{OnEmpty, Places, Tuned},
 };
 
 #[derive(Debug)]
@@ -47,10 +49,14 @@ pub struct Settings {
 enum Supply {
     /// Made ahead from reserved numbers.
     Milled(Arc<Milled>),
+    /// Made ahead too, and popped from where they lie as rows.
+    Rowed(Arc<Rowed>),
     /// Made when asked for, from reserved time.
     Timed(Arc<Timed>),
     /// Made when asked for, from nothing.
     Free(Free),
+    /// Made from content; there is nothing to take.
+    Derived(Derived),
 }
 
 /// A glance from outside.
@@ -79,25 +85,35 @@ impl Served {
         row: &KeyspaceRow,
         definition: Definition,
         settings: Settings,
-        lanes: usize,
-        waiting: usize,
-        hopper: Hopper,
-        clock: &Arc<dyn Clock>,
-    ) -> Self {
-        let tuned = settings.tuned;
-        let supply = match &definition {
-            Definition::Pool(_) | Definition::Sequence(_) => {
+        node: &Arc<Node>,
+    ) -> Result<Self, IssueError> {
+        let (tuned, clock, waiting) = (settings.tuned, &node.clock, node.settings.waiting_takes);
+        let rows = match &definition {
+            Definition::Pool(pool) => pool.rows().cloned(),
+            _ => None,
+        };
+        let supply = match (&definition, rows) {
+            (_, Some(rows)) => {
+                let ledger = node.ledger_identity().ok_or(IssueError::Starting)?.id;
+                let home = RowHome { ledger, keyspace: row.name.clone(), rows };
+                let (mint, pools) = (Mint::compile(&definition), node.settings.row_pools.clone());
+                let (settings, node) = (settings.clone(), Arc::downgrade(node));
+                Supply::Rowed(Arc::new(Rowed::new(home, mint, settings, waiting, pools, node)))
+            }
+            (Definition::Pool(_) | Definition::Sequence(_), None) => {
                 let (track, mint) = (Track::of(row.name.clone()), Mint::compile(&definition));
+                let (lanes, hopper) = (node.settings.lanes, node.hopper.clone());
                 Supply::Milled(Arc::new(Milled::new(track, mint, tuned, lanes, waiting, hopper)))
             }
-            Definition::Snowflake(snowflake) => {
+            (Definition::Snowflake(snowflake), None) => {
                 let (layout, region) = (snowflake.layout().clone(), snowflake.region());
                 let (name, clock) = (row.name.clone(), clock.clone());
                 Supply::Timed(Arc::new(Timed::new(name, layout, region, tuned, waiting, clock)))
             }
-            Definition::Free(scheme) => Supply::Free(Free::new(*scheme, clock.clone())),
+            (Definition::Free(scheme), None) => Supply::Free(Free::new(*scheme, clock.clone())),
+            (Definition::Digest(digest), None) => Supply::Derived(Derived::new(Digest::compile(digest))),
         };
-        Self {
+        Ok(Self {
             name: row.name.clone(),
             definition,
             fingerprint: row.fingerprint.clone(),
@@ -105,7 +121,7 @@ impl Served {
             meter: Meter::new(tuned.rate_limit.map(|rate| rate.0)),
             settings: ArcSwap::from_pointee(settings),
             supply,
-        }
+        })
     }
 
     pub fn settings(&self) -> Arc<Settings> {
@@ -117,8 +133,10 @@ impl Served {
     pub async fn take(&self, count: u32, patience: Duration) -> Result<Haul, IssueError> {
         match &self.supply {
             Supply::Milled(milled) => milled.take(count, patience).await,
+            Supply::Rowed(rowed) => rowed.take(count, patience).await,
             Supply::Timed(timed) => timed.take(count, patience).await,
             Supply::Free(free) => free.take(count),
+            Supply::Derived(derived) => Err(derived.refusal()),
         }
     }
 
@@ -133,8 +151,10 @@ impl Served {
     pub fn take_ready(&self, count: u32) -> Result<Haul, Haul> {
         match &self.supply {
             Supply::Milled(milled) => milled.take_now(count),
+            Supply::Rowed(rowed) => rowed.take_now(count),
             Supply::Timed(_) => Err(Haul::default()),
             Supply::Free(free) => free.take(count).map_err(|_| Haul::default()),
+            Supply::Derived(_) => Err(Haul::default()),
         }
     }
 
@@ -142,8 +162,10 @@ impl Served {
     pub async fn complete(&self, haul: Haul, count: u32, patience: Duration) -> Result<Haul, IssueError> {
         match &self.supply {
             Supply::Milled(milled) => milled.complete(haul, count, patience).await,
+            Supply::Rowed(rowed) => rowed.complete(haul, count, patience).await,
             Supply::Timed(timed) => timed.take(count, patience).await,
             Supply::Free(free) => free.take(count),
+            Supply::Derived(derived) => Err(derived.refusal()),
         }
     }
 
@@ -160,11 +182,13 @@ impl Served {
     pub fn with_one<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match &self.supply {
             Supply::Milled(milled) => milled.with_one(use_it),
+            Supply::Rowed(rowed) => rowed.with_one(use_it),
             Supply::Timed(timed) => timed.with_one(use_it),
             Supply::Free(free) => {
                 let haul = free.take(1).ok()?;
                 haul.keys().next().map(use_it)
             }
+            Supply::Derived(_) => None,
         }
     }
 
@@ -172,11 +196,21 @@ impl Served {
     pub fn size(&self) -> Option<u64> {
         match &self.supply {
             Supply::Milled(milled) => Some(milled.mint.size()),
+            Supply::Rowed(rowed) => Some(rowed.mint.size()),
             Supply::Timed(timed) => {
                 let per_tick = timed.layout.per_tick() * u64::from(timed.layout.workers());
                 timed.layout.ticks().checked_mul(per_tick)
             }
             Supply::Free(_) => None,
+            Supply::Derived(derived) => derived.digest.size(),
+        }
+    }
+
+    /// What makes its keys out of content, where that is how they are made.
+    pub fn digest(&self) -> Option<&Digest> {
+        match &self.supply {
+            Supply::Derived(derived) => Some(&derived.digest),
+            _ => None,
         }
     }
 
@@ -184,6 +218,7 @@ impl Served {
     pub fn mint(&self) -> Option<&Mint> {
         match &self.supply {
             Supply::Milled(milled) => Some(&milled.mint),
+            Supply::Rowed(rowed) => Some(&rowed.mint),
             _ => None,
         }
     }
@@ -191,10 +226,12 @@ impl Served {
     pub fn glance(&self) -> Glance {
         match &self.supply {
             Supply::Milled(milled) => milled.glance(),
+            Supply::Rowed(rowed) => rowed.glance(),
             Supply::Timed(timed) => timed.glance(),
             Supply::Free(free) => {
                 Glance { stock: 0, issued: free.issued(), burned: 0, reserves: 0, rate: 0.0 }
             }
+            Supply::Derived(_) => Glance { stock: 0, issued: 0, burned: 0, reserves: 0, rate: 0.0 },
         }
     }
 
@@ -204,6 +241,38 @@ impl Served {
             Supply::Timed(timed) => Some(timed),
             _ => None,
         }
+    }
+
+    /// Where its keys lie as rows.
+    pub(crate) fn rowed(&self) -> Option<&Arc<Rowed>> {
+        match &self.supply {
+            Supply::Rowed(rowed) => Some(rowed),
+            _ => None,
+        }
+    }
+
+    /// How the rows of a row pool fare.
+    pub fn fill_glance(&self) -> Option<FillGlance> {
+        Some(self.rowed()?.fill_glance())
+    }
+
+    /// Learns how many rows are left, where there are any; what was known before stands if they cannot be had.
+    pub async fn look_at_rows(&self) {
+        if let Some(rowed) = self.rowed() {
+            rowed.count_rows().await;
+        }
+    }
+
+    /// What random draws cost, with the track as it is, where the keyspace is tuned to draw.
+    pub fn draw_glance(&self, track: &TrackRow) -> Option<DrawGlance> {
+        let rowed = self.rowed()?;
+        let draws = self.settings.load().tuned.on_empty == OnEmpty::Random;
+        draws.then(|| rowed.draw_glance(track))
+    }
+
+    /// Adds rows now, until there are `goal` of them or as many as the capacity. False: there are no rows.
+    pub fn fill(&self, goal: Option<u64>) -> bool {
+        self.rowed().map(|rowed| rowed.fill(goal)).is_some()
     }
 
     /// What a time-ordered keyspace measures of itself.
@@ -218,7 +287,7 @@ impl Served {
 
     /// Nothing is left here, and the ledger has to be asked before there is.
     pub fn has_run_dry(&self) -> bool {
-        let needs_ledger = !matches!(self.supply, Supply::Free(_)) && !self.is_retired();
+        let needs_ledger = matches!(self.supply, Supply::Milled(_) | Supply::Timed(_)) && !self.is_retired();
         needs_ledger && self.glance().stock == 0
     }
 
@@ -226,6 +295,7 @@ impl Served {
     pub fn holds(&self, number: Number) -> bool {
         match &self.supply {
             Supply::Milled(milled) => milled.holds(number),
+            Supply::Rowed(rowed) => rowed.holds(number),
             _ => false,
         }
     }
@@ -234,8 +304,9 @@ impl Served {
     pub(crate) fn warm(&self) {
         match &self.supply {
             Supply::Milled(milled) => milled.ask_for_milling(),
+            Supply::Rowed(rowed) => rowed.start(),
             Supply::Timed(timed) => timed.nudge.notify_one(),
-            Supply::Free(_) => {}
+            Supply::Free(_) | Supply::Derived(_) => {}
         }
     }
 
@@ -243,8 +314,9 @@ impl Served {
     pub(crate) fn observe(&self, seconds: f64) {
         match &self.supply {
             Supply::Milled(milled) => milled.observe(seconds),
+            Supply::Rowed(rowed) => rowed.observe(seconds),
             Supply::Timed(timed) => timed.observe(seconds),
-            Supply::Free(_) => {}
+            Supply::Free(_) | Supply::Derived(_) => {}
         }
     }
 
@@ -254,8 +326,9 @@ impl Served {
         self.meter.set_rate(tuned.rate_limit.map(|rate| rate.0));
         match &self.supply {
             Supply::Milled(milled) => milled.tune(tuned),
+            Supply::Rowed(rowed) => rowed.tune(Settings::clone(&self.settings.load())),
             Supply::Timed(timed) => timed.tune(tuned),
-            Supply::Free(_) => {}
+            Supply::Free(_) | Supply::Derived(_) => {}
         }
     }
 
@@ -270,8 +343,9 @@ impl Served {
     pub(crate) fn progress(&self, now: Timestamp) -> Vec<Progress> {
         match &self.supply {
             Supply::Milled(milled) => milled.progress(now).into_iter().collect(),
+            Supply::Rowed(rowed) => rowed.progress(now).into_iter().collect(),
             Supply::Timed(timed) => timed.progress(now),
-            Supply::Free(_) => Vec::new(),
+            Supply::Free(_) | Supply::Derived(_) => Vec::new(),
         }
     }
 
@@ -280,8 +354,9 @@ impl Served {
         for progress in progress.iter().filter(|progress| progress.track.keyspace == self.name) {
             match &self.supply {
                 Supply::Milled(milled) => milled.unreported(progress),
+                Supply::Rowed(rowed) => rowed.unreported(progress),
                 Supply::Timed(timed) => timed.unreported(progress),
-                Supply::Free(_) => {}
+                Supply::Free(_) | Supply::Derived(_) => {}
             }
         }
     }
@@ -299,9 +374,14 @@ impl Served {
     pub(crate) fn close(&self, why: IssueError, now: Timestamp) -> Vec<Leftovers> {
         match &self.supply {
             Supply::Milled(milled) => vec![milled.close(why, now)],
+            Supply::Rowed(rowed) => vec![rowed.close(why, now)],
             Supply::Timed(timed) => timed.close(why, now),
             Supply::Free(free) => {
                 free.close(why);
+                Vec::new()
+            }
+            Supply::Derived(derived) => {
+                derived.close(why);
                 Vec::new()
             }
         }
@@ -317,8 +397,10 @@ impl Served {
     pub fn is_retired(&self) -> bool {
         let closed = match &self.supply {
             Supply::Milled(milled) => milled.closed(),
+            Supply::Rowed(rowed) => rowed.closed(),
             Supply::Timed(timed) => timed.closed(),
             Supply::Free(free) => free.closed(),
+            Supply::Derived(derived) => derived.closed(),
         };
         closed == Some(IssueError::Retired)
     }

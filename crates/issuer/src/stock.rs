@@ -266,8 +266,8 @@ impl Stock {
 
 /// Keys a second: up within a second of a burst, down over some ten.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rate {
-    keys_per_second: f64,
+pub(crate) struct Rate {
+    pub(crate) keys_per_second: f64,
 }
 
 impl Rate {
@@ -275,7 +275,7 @@ impl Rate {
     const FALL_SECONDS: f64 = 10.0;
 
     #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
-    fn observe(&mut self, issued: u64, seconds: f64) {
+    pub(crate) fn observe(&mut self, issued: u64, seconds: f64) {
         if seconds <= 0.0 {
             return;
         }

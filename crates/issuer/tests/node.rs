@@ -49,6 +49,7 @@ fn settings(node: &str) -> NodeSettings {
         version: "test".to_owned(),
         address: String::new(),
         lanes: 2,
+        row_pools: Arc::new(keymill_issuer::rowed::NoRowPools),
     }
 }
 

@@ -71,6 +71,7 @@ fn start(ledger: &Arc<MemoryStore>, dir: &Path, node: &str, clock: Arc<Hands>, t
         version: "test".to_owned(),
         address: String::new(),
         lanes: 2,
+        row_pools: Arc::new(keymill_issuer::rowed::NoRowPools),
     };
     Node::start(ledger.clone(), clock, witness, settings).unwrap()
 }

@@ -1,1 +1,31 @@
 //! Pools as rows: keys that lie in Redis or in SQL tables, where other programs pop them too.
+//!
+//! What rows promise is `keymill_issuer::rowed`'s to say, and the filler that tops them up lives there; this crate
+//! holds the stores, a folder each.
+
+use std::sync::Arc;
+
+use keymill_id::Rows;
+use keymill_issuer::{
+    Settings,
+    rowed::{PoolError, RowHome, RowPool, RowPools},
+};
+
+pub mod redis;
+
+pub use crate::redis::RedisPool;
+
+/// Opens the rows of keyspaces, wherever their definitions put them.
+#[derive(Debug)]
+pub struct Pools;
+
+impl RowPools for Pools {
+    fn open(&self, home: &RowHome, settings: &Settings) -> Result<Arc<dyn RowPool>, PoolError> {
+        match &home.rows {
+            Rows::Redis { .. } => Ok(Arc::new(RedisPool::open(home, settings)?)),
+            Rows::Table { .. } => {
+                Err(PoolError::Refused("pools in tables are not part of this version yet".to_owned()))
+            }
+        }
+    }
+}
