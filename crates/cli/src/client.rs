@@ -11,10 +11,13 @@ use hyper::{
     header::{self, HeaderValue},
 };
 use hyper_util::{client::legacy, rt::TokioExecutor};
-use keymill_server::ServerFile;
+use keymill_server::{
+    ServerFile,
+    connect::{Connector, Trust},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{args::Global, connect::Connector, output::Refused};
+use crate::{args::Global, output::Refused};
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 
@@ -65,7 +68,12 @@ impl Client {
         };
         let bearer = token(global.token_file.as_deref())?;
         let secure = servers.iter().any(|server| server.starts_with("https:"));
-        let http = legacy::Client::builder(TokioExecutor::new()).build(Connector::new(global, secure)?);
+        let trust = Trust {
+            ca: global.tls_ca.clone(),
+            identity: global.tls_cert.clone().zip(global.tls_key.clone()),
+        };
+        let connector = Connector::new(secure.then_some(&trust))?;
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { servers, bearer, http })
     }
 

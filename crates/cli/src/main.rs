@@ -9,7 +9,6 @@ use clap::Parser;
 mod args;
 mod client;
 mod commands;
-mod connect;
 mod output;
 
 /// It keeps what threads free in their own pools, which suits many small answers.

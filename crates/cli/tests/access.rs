@@ -25,6 +25,64 @@ const KEYSPACES: &str = "[keyspaces.links]\nscheme = \"pool\"\n[keyspaces.promo-
                          [keyspaces.tickets]\nscheme = \"sequence\"\n[keyspaces.promo-tickets]\nscheme = \"sequence\"\n\
                          [keyspaces.events]\nscheme = \"snowflake\"\n[keyspaces.promo-events]\nscheme = \"snowflake\"\n";
 
+/// Every address that names a keyspace, with a body that suits it, and the scope it wants. `KS` stands for a
+/// keyspace outside and inside the token's patterns, `%KS` for its name escaped. What destroys comes last.
+const OF_KEYSPACES: &[(&str, &str, &str, &str)] = &[
+    ("POST", "/v1/keyspaces/KS/keys", "", "take"),
+    ("POST", "/v1/keyspaces/%KS/keys", "", "take"),
+    ("GET", "/v1/keyspaces/KS/keys/abc", "", "inspect"),
+    ("GET", "/v1/keyspaces/%KS/keys/abc", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS/range?from=1&to=2", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS", "", "inspect"),
+    ("GET", "/v1/claims?keyspace=KS", "", "inspect"),
+    ("GET", "/v1/workers?keyspace=KS", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS/links", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS/links/abc", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS/refs?ref=a", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS/refs/a", "", "inspect"),
+    ("PUT", "/v1/keyspaces/KS/keys/abc", "", "name"),
+    ("POST", "/v1/keyspaces/KS/links", "{\"url\":\"http://example.com\"}", "name"),
+    ("POST", "/v1/keyspaces/KS/links/batch", "{\"links\":[{\"url\":\"http://example.com\"}]}", "name"),
+    ("PUT", "/v1/keyspaces/KS/links/abc", "{\"url\":\"http://example.com\"}", "name"),
+    ("PATCH", "/v1/keyspaces/KS/links/abc", "{\"url\":\"http://example.com\"}", "name"),
+    ("DELETE", "/v1/keyspaces/KS/links/abc", "", "name"),
+    ("POST", "/v1/keyspaces/KS/refs", "{\"ref\":\"a\"}", "name"),
+    ("POST", "/v1/keyspaces/KS/refs/batch", "{\"refs\":[{\"ref\":\"a\"}]}", "name"),
+    ("POST", "/v1/keyspaces/KS/used", "", "admin"),
+    ("POST", "/v1/keyspaces/KS/import", "", "admin"),
+    ("PATCH", "/v1/keyspaces/KS", "{\"stock_min\":512}", "admin"),
+    ("POST", "/v1/keyspaces", "{\"name\":\"KS\",\"scheme\":\"pool\"}", "admin"),
+    ("DELETE", "/v1/keyspaces/KS", "", "admin"),
+];
+
+/// Every other address, the scope it wants, and whether that has to be for all keyspaces.
+const OF_ALL: &[(&str, &str, &str, &str, bool)] = &[
+    ("GET", "/v1/keyspaces", "", "inspect", false),
+    ("GET", "/v1/decode/1541815603606036480", "", "inspect", false),
+    ("GET", "/v1/decode?at=1767225600000&layout=default", "", "inspect", false),
+    ("GET", "/v1/ledger", "", "inspect", false),
+    ("GET", "/v1/nodes", "", "inspect", false),
+    ("GET", "/v1/workers", "", "inspect", false),
+    ("GET", "/v1/incidents", "", "inspect", false),
+    ("GET", "/metrics", "", "inspect", false),
+    ("GET", "/v1/tokens", "", "admin", true),
+    ("POST", "/v1/tokens", "{\"name\":\"x\",\"scopes\":[\"take\"]}", "admin", true),
+    ("DELETE", "/v1/tokens/aaaaaaaa", "", "admin", true),
+    ("POST", "/v1/ledger/advance", "{\"dry_run\":true}", "admin", true),
+    ("POST", "/v1/ledger/backup", "", "admin", true),
+];
+
+/// Open to all.
+const OPEN: &[&str] = &["/healthz", "/readyz", "/docs", "/openapi.json"];
+
+/// Whether an address is one of those that a document's `template` stands for.
+fn is_of(path: &str, template: &str) -> bool {
+    let path: Vec<_> = path.split('?').next().unwrap().split('/').collect();
+    let template: Vec<_> = template.split('/').collect();
+    path.len() == template.len()
+        && path.iter().zip(template).all(|(there, wanted)| *there == wanted || wanted.starts_with('{'))
+}
+
 #[derive(Debug, Clone)]
 struct Token {
     scope: &'static str,
@@ -89,22 +147,7 @@ fn every_address_wants_its_scope_and_its_keyspace() {
         .flat_map(|scope| PATTERNS.iter().map(|pattern| make(&home, scope, pattern, &[])))
         .collect();
     let server = guarded(&home).start();
-    let of_keyspaces = [
-        ("POST", "/v1/keyspaces/KS/keys", "", "take"),
-        ("POST", "/v1/keyspaces/%KS/keys", "", "take"),
-        ("GET", "/v1/keyspaces/KS/keys/abc", "", "inspect"),
-        ("GET", "/v1/keyspaces/KS/range?from=1&to=2", "", "inspect"),
-        ("GET", "/v1/keyspaces/KS", "", "inspect"),
-        ("GET", "/v1/claims?keyspace=KS", "", "inspect"),
-        ("GET", "/v1/workers?keyspace=KS", "", "inspect"),
-        ("PUT", "/v1/keyspaces/KS/keys/abc", "", "name"),
-        ("POST", "/v1/keyspaces/KS/links", "{\"url\":\"http://example.com\"}", "name"),
-        ("POST", "/v1/keyspaces/KS/refs", "{\"ref\":\"a\"}", "name"),
-        ("PATCH", "/v1/keyspaces/KS", "{\"stock_min\":512}", "admin"),
-        ("POST", "/v1/keyspaces", "{\"name\":\"KS\",\"scheme\":\"pool\"}", "admin"),
-        ("DELETE", "/v1/keyspaces/KS", "", "admin"),
-    ];
-    for (method, path, body, scope) in of_keyspaces {
+    for (method, path, body, scope) in OF_KEYSPACES {
         for keyspace in ["links", "promo-1"] {
             // A name may come escaped, and is the same name.
             let escaped = format!("%{:02x}{}", keyspace.as_bytes()[0], &keyspace[1..]);
@@ -114,7 +157,7 @@ fn every_address_wants_its_scope_and_its_keyspace() {
                 let answer = ask(&server, Some(&token.text), method, &path, &body);
                 let expected = expected(token, scope, keyspace);
                 assert_eq!(verdict(&answer.code()), expected, "{method} {path} {token:?} {answer:?}");
-                if expected.is_empty() && scope == "take" {
+                if expected.is_empty() && *scope == "take" {
                     assert_eq!(answer.status, 200, "{answer:?}");
                 }
             }
@@ -129,30 +172,105 @@ fn every_address_wants_its_scope_and_its_keyspace() {
             }
         }
     }
-    let of_all = [
-        ("GET", "/v1/keyspaces", "", "inspect", false),
-        ("GET", "/v1/decode/1541815603606036480", "", "inspect", false),
-        ("GET", "/v1/ledger", "", "inspect", false),
-        ("GET", "/v1/nodes", "", "inspect", false),
-        ("GET", "/v1/workers", "", "inspect", false),
-        ("GET", "/metrics", "", "inspect", false),
-        ("GET", "/v1/tokens", "", "admin", true),
-        ("POST", "/v1/tokens", "{\"name\":\"x\",\"scopes\":[\"take\"]}", "admin", true),
-        ("POST", "/v1/ledger/advance", "{\"dry_run\":true}", "admin", true),
-        ("POST", "/v1/ledger/backup", "", "admin", true),
-    ];
-    for (method, path, body, scope, over_all) in of_all {
+    for (method, path, body, scope, over_all) in OF_ALL {
         for token in &tokens {
             let answer = ask(&server, Some(&token.text), method, path, body);
-            let may = token.scope == scope && (!over_all || token.pattern == "*");
+            let may = token.scope == *scope && (!over_all || token.pattern == "*");
             assert_eq!(answer.status != 403, may, "{method} {path} {token:?} {answer:?}");
         }
         assert_eq!(ask(&server, None, method, path, body).status, 401, "{path}");
     }
-    for path in ["/healthz", "/readyz", "/docs", "/openapi.json"] {
+    for path in OPEN {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     assert!(!server.log().contains("km_"), "no token is ever logged");
+}
+
+#[test]
+fn no_address_of_the_document_is_left_out_of_these_tables() {
+    let home = Home::new();
+    let document = home.start().get("/openapi.json").json();
+    let of_keyspaces = OF_KEYSPACES.iter().map(|(method, path, ..)| (*method, *path));
+    let of_all = OF_ALL.iter().map(|(method, path, ..)| (*method, *path));
+    let rows: Vec<_> = of_keyspaces.chain(of_all).collect();
+    for (template, methods) in document["paths"].as_object().unwrap() {
+        if OPEN.contains(&template.as_str()) || !template.starts_with("/v1/") {
+            continue;
+        }
+        for method in methods.as_object().unwrap().keys().map(|method| method.to_uppercase()) {
+            let there = rows.iter().any(|(of, path)| *of == method && is_of(path, template));
+            assert!(there, "{method} {template}: add a row that says which scope it wants");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_token_is_told_so_and_never_breaks_anything() {
+    let home = Home::new();
+    let good = make(&home, "take", "*", &[]);
+    let server = guarded(&home).start();
+    let status = |headers: &[(&str, &str)]| {
+        let answer = server.connect().send("POST", "/v1/keyspaces/links/keys", headers, b"");
+        answer.unwrap_or_else(|error| panic!("{headers:?}: {error}")).status
+    };
+    let text = good.text.as_str();
+    let flipped = |at: usize| {
+        let other = if text.as_bytes()[at] == b'A' { "B" } else { "A" };
+        format!("{}{other}{}", &text[..at], &text[at + 1..])
+    };
+    let accepted = [
+        format!("Bearer {text}"),
+        format!("bearer {text}"),
+        format!("BEARER {text}"),
+        format!("Bearer   {text}  "),
+    ];
+    for shown in &accepted {
+        assert_eq!(status(&[("Authorization", shown)]), 200, "{shown}");
+    }
+    let refused = [
+        String::new(),
+        "Bearer".to_owned(),
+        "Bearer ".to_owned(),
+        text.to_owned(),
+        format!("Bearer\t{text}"),
+        format!("Bearer{text}"),
+        format!("Basic {text}"),
+        format!("Token {text}"),
+        format!("Bearer {text},{text}"),
+        format!("Bearer {text} {text}"),
+        format!("Bearer \"{text}\""),
+        format!("Bearer {}", text.to_uppercase()),
+        format!("Bearer {}", text.to_lowercase()),
+        format!("Bearer {}", &text[..54]),
+        format!("Bearer {text}="),
+        format!("Bearer {}", flipped(4)),
+        format!("Bearer {}", flipped(11)),
+        format!("Bearer {}", flipped(12)),
+        format!("Bearer {}", flipped(54)),
+        format!("Bearer km_{}", "ü".repeat(26)),
+        format!("Bearer {}", "k".repeat(10_000)),
+        format!("Bearer {text}{}", "x".repeat(10_000)),
+    ];
+    for shown in &refused {
+        assert_eq!(status(&[("Authorization", shown)]), 401, "{shown}");
+    }
+    // The first one counts, as with proxies that add their own.
+    let (good, bad) = (accepted[0].as_str(), "Bearer nonsense");
+    assert_eq!(status(&[("Authorization", bad), ("Authorization", good)]), 401);
+
+    let mut redis = Raw::open(server.resp.unwrap());
+    for shown in refused.iter().filter_map(|shown| shown.strip_prefix("Bearer ")) {
+        if shown.is_empty() || shown.contains([' ', '"']) {
+            continue;
+        }
+        assert_eq!(redis.ask(&format!("AUTH {shown}")).error().0, "WRONGPASS", "{shown}");
+        assert_eq!(redis.ask(&format!("HELLO 3 AUTH any {shown}")).error().0, "WRONGPASS", "{shown}");
+    }
+    assert!(matches!(redis.ask("AUTH"), Reply::Error(_)));
+    assert_eq!(redis.ask("LPOP links").error().0, "NOAUTH");
+    assert_eq!(redis.ask(&format!("AUTH {text}")), Reply::Simple("OK".into()));
+    redis.ask("LPOP links").key();
+    assert!(!server.log().contains(&text[12..]), "no token is ever logged");
 }
 
 #[test]
@@ -378,8 +496,13 @@ fn a_token_that_is_revoked_is_refused_everywhere_it_is_in_use() {
     let home = Home::new();
     let admin = make(&home, "admin", "*", &[]);
     let server = guarded(&home).start();
-    let created =
-        ask(&server, Some(&admin.text), "POST", "/v1/tokens", "{\"name\":\"x\",\"scopes\":[\"take\"]}");
+    let created = ask(
+        &server,
+        Some(&admin.text),
+        "POST",
+        "/v1/tokens",
+        "{\"name\":\"x\",\"scopes\":[\"take\"],\"rate\":500}",
+    );
     assert_eq!(created.status, 201, "{created:?}");
     let text = created.json()["token"].as_str().unwrap().to_owned();
     let token = Token { scope: "take", pattern: "*", text };
@@ -391,6 +514,12 @@ fn a_token_that_is_revoked_is_refused_everywhere_it_is_in_use() {
     let mut redis = Raw::open(server.resp.unwrap());
     redis.ask(&format!("AUTH {}", token.text));
     redis.ask("LPOP links").key();
+    // Far too many for its rate: this goes on until it is cut off.
+    let (mut connection, bearer) = (server.connect(), format!("Bearer {}", token.text));
+    let streamed = thread::spawn(move || {
+        let headers = [("Authorization", bearer.as_str()), ("Accept", "text/plain")];
+        connection.send("POST", "/v1/keyspaces/promo-1/keys", &headers, b"{\"count\":1000000}").unwrap()
+    });
     run(async {
         let mut client = grpc(&server).await;
         let endless = StreamRequest { keyspace: "links".to_owned(), count: 0, batch: 10 };
@@ -412,6 +541,8 @@ fn a_token_that_is_revoked_is_refused_everywhere_it_is_in_use() {
         assert_eq!(ended.await.unwrap_err().code(), Code::Unauthenticated);
         assert_eq!(ask(&server, Some(&admin.text), "DELETE", &path, "").status, 404, "it is gone");
     });
+    let streamed = streamed.join().unwrap();
+    assert!(!streamed.whole && streamed.lines().len() < 1_000_000, "{}", streamed.lines().len());
 }
 
 #[test]
@@ -513,73 +644,160 @@ fn tokens_expire_and_the_commands_tell_of_them() {
     home.run(&["token", "revoke", admin.id(), "--data-dir", data]).ok();
 }
 
+/// A header of a refusal that is a number.
+#[track_caller]
+fn number(answer: &Answer, header: &str) -> u64 {
+    let text = answer.header(header).unwrap_or_else(|| panic!("no {header}: {answer:?}"));
+    text.parse().unwrap_or_else(|_| panic!("{header}: {text}"))
+}
+
 #[test]
 fn a_token_takes_no_more_keys_a_second_than_its_rate_on_any_protocol() {
     let home = Home::new();
     let tokens: Vec<Token> = (0..3).map(|_| make(&home, "take", "*", &["--rate", "1"])).collect();
     let free = make(&home, "take", "*", &[]);
-    // The burst is what may be asked for at once: at one key a second the next ten take ten seconds.
-    let server = guarded(&home).environment("KEYMILL_LIMITS__COUNT_MAX", "10").start();
-    let take =
-        |token: &Token| ask(&server, Some(&token.text), "POST", "/v1/keyspaces/links/keys", "{\"count\":10}");
-    assert_eq!(take(&tokens[0]).status, 200);
-    let limited = take(&tokens[0]);
-    assert_eq!((limited.status, limited.code().as_str()), (429, "rate_limited"), "{limited:?}");
-    let number = |name: &str| limited.header(name).and_then(|text| text.parse::<u64>().ok());
-    assert_eq!(number("ratelimit-limit"), Some(1), "{limited:?}");
-    assert!(number("ratelimit-remaining").is_some_and(|left| left < 10), "{limited:?}");
-    assert!(number("ratelimit-reset").is_some_and(|left| (1..=10).contains(&left)), "{limited:?}");
-    assert!(number("retry-after").is_some_and(|left| (1..=10).contains(&left)), "{limited:?}");
-    assert_eq!(take(&free).status, 200, "others are not held up");
+    let server = guarded(&home).start();
+    let take = |token: &Token, count: u32| {
+        let body = format!("{{\"count\":{count}}}");
+        ask(&server, Some(&token.text), "POST", "/v1/keyspaces/links/keys", &body)
+    };
+    // More than a second's worth is let through when nothing is owed, and then has to be paid for.
+    assert_eq!(take(&tokens[0], 60).status, 200);
+    for count in [1, 60, 10_000] {
+        let limited = take(&tokens[0], count);
+        assert_eq!((limited.status, limited.code().as_str()), (429, "rate_limited"), "{limited:?}");
+        let [limit, left, reset, wait] =
+            ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"]
+                .map(|header| number(&limited, header));
+        assert_eq!((limit, left), (1, 0), "{limited:?}");
+        assert!((1..=60).contains(&reset) && (1..=reset).contains(&wait), "{limited:?}");
+    }
+    assert_eq!(take(&free, 60).status, 200, "others are not held up");
 
     let mut redis = Raw::open(server.resp.unwrap());
     redis.ask(&format!("AUTH {}", tokens[1].text));
-    assert_eq!(redis.ask("LPOP links 10").keys().len(), 10);
-    assert_eq!(redis.ask("LPOP links 10").error().0, "LIMIT");
-    assert_eq!(redis.ask("INCRBY tickets 10").error().0, "LIMIT");
+    assert_eq!(redis.ask("LPOP links 60").keys().len(), 60);
+    for command in ["LPOP links", "LPOP links 60", "INCR tickets", "INCRBY tickets 60"] {
+        assert_eq!(redis.ask(command).error().0, "LIMIT", "{command}");
+    }
+    assert_eq!(redis.ask("LPOP links 0").keys().len(), 0, "nothing costs nothing");
     run(async {
         let mut client = grpc(&server).await;
         let token = Some(tokens[2].text.as_str());
-        let asked = || TakeRequest { keyspace: "links".to_owned(), count: 10 };
-        client.take(with(token, asked())).await.unwrap();
-        let limited = client.take(with(token, asked())).await.unwrap_err();
-        assert_eq!(limited.code(), Code::ResourceExhausted, "{limited:?}");
-        assert!(limited.metadata().contains_key("retry-after"), "{limited:?}");
-        // A stream is slowed down, not refused: three more keys are three seconds away.
-        let asked = StreamRequest { keyspace: "links".to_owned(), count: 2, batch: 1 };
-        let mut stream = client.stream(with(token, asked)).await.unwrap().into_inner();
+        let asked = |count| TakeRequest { keyspace: "links".to_owned(), count };
+        client.take(with(token, asked(60))).await.unwrap();
+        for count in [0, 1, 60] {
+            let limited = client.take(with(token, asked(count))).await.unwrap_err();
+            assert_eq!(limited.code(), Code::ResourceExhausted, "{limited:?}");
+            assert!(limited.metadata().contains_key("retry-after"), "{limited:?}");
+        }
+    });
+}
+
+#[test]
+fn whoever_comes_back_when_told_is_answered_and_is_not_charged_for_what_could_not_be_had() {
+    let home = Home::new();
+    let token = make(&home, "take", "*", &["--rate", "20"]);
+    let tiny = "[keyspaces.tiny]\nscheme = \"pool\"\nalphabet = \"decimal\"\nlength = 1\n";
+    let config = home.write("tiny.toml", &format!("{KEYSPACES}{tiny}"));
+    let launch = home.server().arguments(&["--config", config.to_str().unwrap()]);
+    let server = launch.environment("KEYMILL_AUTH__MODE", "on").start();
+    let take = |keyspace: &str, count: &str| {
+        let (path, body) = (format!("/v1/keyspaces/{keyspace}/keys"), format!("{{\"count\":{count}}}"));
+        ask(&server, Some(&token.text), "POST", &path, &body)
+    };
+    // A key that cannot be had, a count that cannot be meant: hours, if they were charged.
+    for _ in 0..3 {
+        assert_eq!(take("tiny", "10000").code(), "exhausted");
+        for wrong in ["0", "-1", "1.5", "10001", "4294967296", "18446744073709551616", "1e400", "\"1\""] {
+            let refused = take("links", wrong);
+            assert!([400, 422].contains(&refused.status), "{wrong}: {refused:?}");
+        }
+    }
+    let mut redis = Raw::open(server.resp.unwrap());
+    redis.ask(&format!("AUTH {}", token.text));
+    assert_eq!(redis.ask("LPOP tiny 10000").keys().len(), 10, "what there is");
+    assert_eq!(redis.ask("LPOP tiny 5").error().0, "EXHAUSTED");
+    assert_eq!(redis.ask("LPOP tiny").error().0, "EXHAUSTED");
+    // Nothing but those ten is owed, and soon paid for.
+    for count in ["60", "60", "20"] {
+        let limited = take("links", count);
+        if limited.status == 200 {
+            continue;
+        }
+        let wait = number(&limited, "retry-after");
+        assert!(wait <= 3, "{limited:?}");
+        thread::sleep(Duration::from_secs(wait));
+        assert_eq!(take("links", count).status, 200, "as it was told");
+    }
+}
+
+#[test]
+fn a_stream_is_slowed_down_and_owes_nothing() {
+    let home = Home::new();
+    let token = make(&home, "take", "*", &["--rate", "8"]);
+    let server = guarded(&home).start();
+    run(async {
+        let mut client = grpc(&server).await;
+        let asked = StreamRequest { keyspace: "tickets".to_owned(), count: 20, batch: 1000 };
+        let mut stream = client.stream(with(Some(&token.text), asked)).await.unwrap().into_inner();
         let mut batches = 0;
         while stream.message().await.unwrap().is_some() {
             batches += 1;
         }
-        assert_eq!(batches, 2);
+        assert_eq!(batches, 10, "a quarter of a second's worth at a time");
+        // Even one that was cut off leaves no debt behind: somebody else's turn comes within a second.
+        let endless = StreamRequest { keyspace: "tickets".to_owned(), count: 0, batch: 1000 };
+        let mut stream = client.stream(with(Some(&token.text), endless)).await.unwrap().into_inner();
+        stream.message().await.unwrap();
     });
+    let limited = ask(&server, Some(&token.text), "POST", "/v1/keyspaces/links/keys", "{\"count\":8}");
+    assert!(limited.status == 200 || number(&limited, "retry-after") == 1, "{limited:?}");
 }
 
 #[test]
 fn a_keyspace_lets_out_no_more_keys_a_second_than_its_rate_limit() {
     let home = Home::new();
-    let server = home.server().environment("KEYMILL_LIMITS__COUNT_MAX", "10").start();
-    assert_eq!(server.ask("PATCH", "/v1/keyspaces/links", Some("{\"rate_limit\":1}")).status, 200);
+    let server = home.server().environment("KEYMILL_LIMITS__COUNT_MAX", "20").start();
+    let tune = |keyspace: &str, body: &str| {
+        server.ask("PATCH", &format!("/v1/keyspaces/{keyspace}"), Some(body)).status
+    };
+    assert_eq!(tune("links", "{\"rate_limit\":1}"), 200);
     assert_eq!(server.show("links")["tuning"]["rate_limit"], 1);
-    assert_eq!(server.try_take("links", 10).status, 200);
-    let limited = server.try_take("links", 10);
+    assert_eq!(server.try_take("links", 20).status, 200);
+    let limited = server.try_take("links", 20);
     assert_eq!((limited.status, limited.code().as_str()), (429, "rate_limited"), "{limited:?}");
     assert!(limited.json()["detail"].as_str().unwrap().contains("rate_limit"), "{limited:?}");
-    assert_eq!(Raw::open(server.resp.unwrap()).ask("SPOP links 10").error().0, "LIMIT");
-    assert_eq!(server.try_take("tickets", 10).status, 200, "others are not held up");
-    assert_eq!(server.ask("PATCH", "/v1/keyspaces/links", Some("{\"rate_limit\":null}")).status, 200);
-    assert_eq!(server.try_take("links", 10).status, 200);
+    assert_eq!(server.try_take("links", 1).status, 429, "twenty seconds' worth are owed");
+    assert_eq!(Raw::open(server.resp.unwrap()).ask("SPOP links 20").error().0, "LIMIT");
+    assert_eq!(server.try_take("tickets", 20).status, 200, "others are not held up");
+    assert_eq!(tune("links", "{\"rate_limit\":2}"), 200);
+    assert_eq!(server.try_take("links", 20).status, 200, "a new rate begins anew");
+    assert_eq!(tune("links", "{\"rate_limit\":null}"), 200);
+    assert_eq!(server.try_take("links", 20).status, 200);
     // A stream is slowed down, not refused.
-    assert_eq!(server.ask("PATCH", "/v1/keyspaces/tickets", Some("{\"rate_limit\":10}")).status, 200);
+    assert_eq!(tune("tickets", "{\"rate_limit\":20}"), 200);
     let text = [("Accept", "text/plain")];
     let streamed =
-        server.connect().send("POST", "/v1/keyspaces/tickets/keys", &text, b"{\"count\":25}").unwrap();
-    assert!(streamed.whole && streamed.lines().len() == 25, "{streamed:?}");
+        server.connect().send("POST", "/v1/keyspaces/tickets/keys", &text, b"{\"count\":45}").unwrap();
+    assert!(streamed.whole && streamed.lines().len() == 45, "{streamed:?}");
     server.create(json!({"name": "slow", "scheme": "uuid7", "rate_limit": "1"}));
-    assert_eq!([server.try_take("slow", 10).status, server.try_take("slow", 10).status], [200, 429]);
-    let wrong = server.ask("PATCH", "/v1/keyspaces/links", Some("{\"rate_limit\":0}"));
-    assert_eq!((wrong.status, wrong.code().as_str()), (422, "invalid_field"), "{wrong:?}");
+    assert_eq!([server.try_take("slow", 20).status, server.try_take("slow", 20).status], [200, 429]);
+    assert_eq!(tune("links", "{\"rate_limit\":0}"), 422);
+}
+
+#[test]
+fn five_keys_a_second_are_not_ten_thousand_at_once() {
+    let home = Home::new();
+    let server = home.start();
+    assert_eq!(server.ask("PATCH", "/v1/keyspaces/links", Some("{\"rate_limit\":5}")).status, 200);
+    assert_eq!(server.try_take("links", 10_000).status, 200, "nothing was owed");
+    let limited = server.try_take("links", 1);
+    assert_eq!(limited.status, 429, "{limited:?}");
+    assert_eq!(number(&limited, "ratelimit-limit"), 5);
+    for header in ["retry-after", "ratelimit-reset"] {
+        assert!((1500..=2000).contains(&number(&limited, header)), "two thousand seconds: {limited:?}");
+    }
 }
 
 #[test]

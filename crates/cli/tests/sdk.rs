@@ -259,12 +259,7 @@ fn a_token_opens_what_it_is_for_and_without_one_the_answer_is_final() {
 fn a_limited_rate_slows_a_client_down_and_opens_no_breaker() {
     let home = Home::new();
     let limited = token(&home, &["--rate", "40"]);
-    // A burst is what may be asked for at once.
-    let server = home
-        .server()
-        .environment("KEYMILL_AUTH__MODE", "on")
-        .environment("KEYMILL_LIMITS__COUNT_MAX", "10")
-        .start_unready();
+    let server = home.server().environment("KEYMILL_AUTH__MODE", "on").start_unready();
     run(async {
         let client = client_of(&server).token(limited).build().unwrap();
         let links = client.keyspace("links").unwrap();

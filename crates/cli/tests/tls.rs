@@ -11,6 +11,7 @@ use std::{
 };
 
 use keymill_api::grpc::{TakeRequest, keymill_client::KeymillClient};
+use keymill_client::{Client, ClientBuilder, Error};
 use keymill_engines::certificates::Certificates;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -209,10 +210,20 @@ fn a_renewed_certificate_is_served_and_no_connection_is_dropped() {
     let mut redis = connect(server.resp.unwrap(), &knows_old).unwrap();
     assert!(connect(server.address, &knows_new).is_err(), "not yet");
 
-    // Half of a renewal is no renewal.
-    fs::copy(new.file("server.pem"), home.path().join("cert.pem")).unwrap();
-    server.logged("the certificates are left as they are");
-    connect(server.address, &knows_old).unwrap();
+    // Half of a renewal is no renewal: the old key, half a file, no file.
+    let cert = home.path().join("cert.pem");
+    let whole = fs::read(new.file("server.pem")).unwrap();
+    for (half, complaint) in [
+        (Some(&whole[..]), "do not belong together"),
+        (Some(&whole[..whole.len() / 2]), "is not PEM"),
+        (Some(b"".as_slice()), "holds no certificate"),
+        (None, "cannot be read"),
+    ] {
+        half.map_or_else(|| fs::remove_file(&cert), |half| fs::write(&cert, half)).unwrap();
+        server.logged(complaint);
+        assert!(server.log().contains("the certificates are left as they are"));
+        connect(server.address, &knows_old).unwrap();
+    }
 
     install(&home, &new);
     let deadline = Instant::now() + PATIENCE;
@@ -227,6 +238,188 @@ fn a_renewed_certificate_is_served_and_no_connection_is_dropped() {
     let mut answer = [0; 7];
     redis.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"+PONG\r\n");
+}
+
+#[test]
+fn other_authorities_are_trusted_as_soon_as_the_file_names_them() {
+    let (home, ours, theirs) = (Home::new(), Certificates::make().unwrap(), Certificates::make().unwrap());
+    let trusted = home.path().join("clients.pem");
+    fs::copy(ours.file("ca.pem"), &trusted).unwrap();
+    let server = launch(&home, &ours)
+        .environment("KEYMILL_LISTEN__TLS_CLIENT_CA", trusted.to_str().unwrap())
+        .start_unready();
+    let (old, new) = (caller(&ours, Some(&ours)), caller(&ours, Some(&theirs)));
+    let mut kept = until_ready(&server, &old);
+    let asks = |caller| connect(server.address, caller).and_then(|mut stream| get(&mut stream, "/healthz"));
+    assert!(asks(&new).is_err());
+    fs::copy(theirs.file("ca.pem"), &trusted).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while asks(&new).is_err() {
+        assert!(Instant::now() < deadline, "the new authority is not trusted: {}", server.log());
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(asks(&old).is_err(), "the old one is not any more");
+    assert_eq!(get(&mut kept, "/healthz").unwrap(), 200, "but not for whoever was here before");
+}
+
+#[test]
+fn a_certificate_whose_time_is_over_is_good_for_nobody() {
+    let (home, ours) = (Home::new(), Certificates::make().unwrap());
+    let ca = ours.file("ca.pem");
+    let server = launch(&home, &ours)
+        .environment("KEYMILL_LISTEN__TLS_CLIENT_CA", ca.to_str().unwrap())
+        .start_unready();
+    until_ready(&server, &caller(&ours, Some(&ours)));
+    let files =
+        ["ca.pem", "client.pem", "client.key"].map(|name| ours.file(name).to_str().unwrap().to_owned());
+    let [ca, cert, key] = &files;
+    let url = format!("https://{}", server.address);
+    let take = || {
+        home.run(&["take", "links", "--server", &url, "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key])
+    };
+    take().ok();
+    ours.expire("client").unwrap();
+    assert!(take().code == Some(1), "a caller's");
+    server.terminate();
+
+    ours.expire("server").unwrap();
+    let server = launch(&home, &ours).start_unready();
+    let url = format!("https://{}", server.address);
+    let refused = home.run(&["take", "links", "--server", &url, "--tls-ca", ca]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("expired"), "{refused:?}");
+    run(async {
+        let error = sdk(&server, &ours).build().unwrap().keyspace("links").unwrap().take().await.unwrap_err();
+        assert!(error.to_string().contains("expired"), "{error}");
+    });
+}
+
+/// The SDK, for a server whose authority we know.
+fn sdk(server: &Server, certificates: &Certificates) -> ClientBuilder {
+    Client::builder()
+        .endpoints([format!("https://{}", server.address)])
+        .tls_ca(pem(&certificates.file("ca.pem")))
+        .deadline(Duration::from_secs(3))
+}
+
+fn identified(builder: ClientBuilder, certificates: &Certificates) -> ClientBuilder {
+    builder.tls_identity(pem(&certificates.file("client.pem")), pem(&certificates.file("client.key")))
+}
+
+#[test]
+fn the_sdk_takes_keys_and_makes_ids_over_tls() {
+    let (home, ours, theirs) = (Home::new(), Certificates::make().unwrap(), Certificates::make().unwrap());
+    let data = home.data();
+    let token = ["token", "create", "--name", "app", "--scope", "take", "--data-dir", data.to_str().unwrap()];
+    let token = home.run(&token).ok().trim().to_owned();
+    let server = launch(&home, &ours).environment("KEYMILL_AUTH__MODE", "on").start_unready();
+    until_ready(&server, &caller(&ours, None));
+    // The Redis protocol asks for the token inside of TLS, too.
+    let mut redis = connect(server.resp.unwrap(), &caller(&ours, None)).unwrap();
+    for (asked, answer) in
+        [("LPOP links", "-NOAUTH"), (&format!("AUTH {token}"), "+OK"), ("LPOP links", "$7")]
+    {
+        redis.write_all(format!("{asked}\r\n").as_bytes()).unwrap();
+        let mut line = vec![0; answer.len()];
+        redis.read_exact(&mut line).unwrap();
+        assert_eq!(String::from_utf8_lossy(&line), answer);
+        while line.last() != Some(&b'\n') || (answer == "$7" && line.len() < "$7\r\naaaaaaa\r\n".len()) {
+            let mut one = [0];
+            redis.read_exact(&mut one).unwrap();
+            line.push(one[0]);
+        }
+    }
+    run(async {
+        let client = sdk(&server, &ours).token(&token).build().unwrap();
+        let links = client.keyspace("links").unwrap();
+        let mut keys = links.take_many(3000).await.unwrap();
+        for _ in 0..1000 {
+            keys.push(links.take().await.unwrap());
+        }
+        assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), 4000, "a key came twice");
+        let events = client.snowflake("events").await.unwrap();
+        let ids = events.next_ids(1000).await.unwrap();
+        assert!(ids.is_sorted() && events.next_id().await.unwrap() > ids[999]);
+        client.close().await.unwrap();
+
+        let answer = async |builder: ClientBuilder| {
+            let client = builder.build().unwrap();
+            client.keyspace("links").unwrap().take().await.unwrap_err()
+        };
+        let nobody = answer(sdk(&server, &ours)).await;
+        assert_eq!(nobody.code(), Some(keymill_client::Code::Unauthenticated), "{nobody}");
+        let stranger = answer(sdk(&server, &theirs).token(&token)).await;
+        assert!(stranger.to_string().contains("tls_ca"), "{stranger}");
+        let plain = answer(sdk(&server, &ours).endpoints([format!("http://{}", server.address)])).await;
+        assert!(plain.to_string().contains("https://"), "{plain}");
+    });
+}
+
+#[test]
+fn the_sdk_shows_its_certificate_where_one_is_asked_for() {
+    let (home, ours, theirs) = (Home::new(), Certificates::make().unwrap(), Certificates::make().unwrap());
+    let ca = ours.file("ca.pem");
+    let server = launch(&home, &ours)
+        .environment("KEYMILL_LISTEN__TLS_CLIENT_CA", ca.to_str().unwrap())
+        .start_unready();
+    until_ready(&server, &caller(&ours, Some(&ours)));
+
+    let client = identified(sdk(&server, &ours), &ours).build_blocking().unwrap();
+    let (links, events) = (client.keyspace("links").unwrap(), client.snowflake("events").unwrap());
+    let keys = links.take_many(100).unwrap();
+    assert!(!keys.contains(&links.take().unwrap()));
+    assert_eq!(events.next_ids(100).unwrap().len(), 100);
+    client.close().unwrap();
+
+    for stranger in [sdk(&server, &ours), identified(sdk(&server, &ours), &theirs)] {
+        let client = stranger.build_blocking().unwrap();
+        let error = client.keyspace("links").unwrap().take().unwrap_err();
+        assert!(matches!(error, Error::Unanswered { .. }), "{error:?}");
+        assert!(error.to_string().contains("tls_identity"), "{error}");
+    }
+    let (cert, key) = (pem(&ours.file("client.pem")), pem(&theirs.file("client.key")));
+    let wrong = sdk(&server, &ours).tls_identity(cert, key).build_blocking().unwrap_err();
+    assert!(matches!(&wrong, Error::Settings { setting: "tls_identity", .. }), "{wrong:?}");
+    assert!(wrong.to_string().contains("belong together"), "{wrong}");
+}
+
+#[test]
+fn a_peer_is_asked_by_https_and_needs_no_token() {
+    let (here, there) = (Home::new(), Home::new());
+    let (ours, theirs) = (Certificates::make().unwrap(), Certificates::make().unwrap());
+    there.write("keymill.toml", "[ledger]\nregion = 3\n");
+    let data = there.data();
+    let token = ["token", "create", "--name", "x", "--scope", "take", "--data-dir", data.to_str().unwrap()];
+    there.run(&token).ok();
+    let (our_ca, their_ca) = (ours.file("ca.pem"), theirs.file("ca.pem"));
+    let peer = launch(&there, &theirs)
+        .environment("KEYMILL_LISTEN__TLS_CLIENT_CA", our_ca.to_str().unwrap())
+        .environment("KEYMILL_AUTH__MODE", "on")
+        .start_unready();
+    until_ready(&peer, &caller(&theirs, Some(&ours)));
+    let config = |region: u16, ca: &Path| {
+        let peers = format!("peers = [\"https://{}\"]\npeers_ca = {ca:?}\n", peer.address);
+        here.write("keymill.toml", &format!("[ledger]\nregion = {region}\n{peers}"));
+    };
+    // It is shown the certificate that we serve with.
+    config(3, &their_ca);
+    let refused = launch(&here, &ours).run();
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("region 3 is in use by the ledger behind https://"), "{refused:?}");
+    config(4, &their_ca);
+    launch(&here, &ours).start_unready().terminate();
+
+    // One that cannot be trusted, or does not trust us, is one that does not answer.
+    config(4, &our_ca);
+    launch(&here, &ours).start_unready().logged("could not be asked for its region");
+    config(4, &their_ca);
+    here.server().start().logged("could not be asked for its region");
+
+    config(4, Path::new("/nowhere/ca.pem"));
+    let refused = here.server().run();
+    assert!(refused.code == Some(1) && refused.stderr.contains("ledger.peers_ca"), "{refused:?}");
+    here.write("keymill.toml", "[ledger]\nregion = 4\npeers = [\"https://token@127.0.0.1:1\"]\n");
+    let refused = here.server().run();
+    assert!(refused.code == Some(1) && refused.stderr.contains("ledger.peers"), "{refused:?}");
 }
 
 #[test]

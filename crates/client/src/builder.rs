@@ -3,12 +3,17 @@
 use std::{fmt, time::Duration};
 
 use tokio::runtime::Handle;
-use tonic::{
-    metadata::{Ascii, MetadataValue},
-    transport::{Certificate, ClientTlsConfig, Identity},
-};
+use tonic::metadata::{Ascii, MetadataValue};
 
-use crate::{client::Client, core::Core, dice::Dice, endpoint::Endpoint, error::Error, sizing::Bounds};
+use crate::{
+    client::Client,
+    core::Core,
+    dice::Dice,
+    endpoint::Endpoint,
+    error::Error,
+    sizing::Bounds,
+    tls::{Pem, Tls},
+};
 
 /// Where a server listens unless it is told otherwise.
 const ENDPOINT: &str = "http://127.0.0.1:7070";
@@ -38,8 +43,7 @@ pub struct ClientBuilder {
     cache: Bounds,
     window: Duration,
     name: Option<String>,
-    tls_ca: Option<Vec<u8>>,
-    tls_identity: Option<(Vec<u8>, Vec<u8>)>,
+    tls: Tls,
 }
 
 /// Without the token and the key.
@@ -67,8 +71,7 @@ impl Default for ClientBuilder {
             cache: CACHE,
             window: WINDOW,
             name: None,
-            tls_ca: None,
-            tls_identity: None,
+            tls: Tls::default(),
         }
     }
 }
@@ -83,8 +86,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Takes endpoints from `KEYMILL_SERVER` (commas between several) and the token from `KEYMILL_TOKEN`, where
-    /// they are set.
+    /// Takes endpoints from `KEYMILL_SERVER` (commas between several), the token from `KEYMILL_TOKEN`, and the
+    /// files of [`tls_ca`](Self::tls_ca) and [`tls_identity`](Self::tls_identity) from `KEYMILL_TLS_CA`,
+    /// `KEYMILL_TLS_CERT` and `KEYMILL_TLS_KEY`, where they are set: as the `keymill` command does.
     #[must_use]
     pub fn environment(mut self) -> Self {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -92,6 +96,9 @@ impl ClientBuilder {
             self.endpoints = servers.split(',').map(|server| server.trim().to_owned()).collect();
         }
         self.token = set("KEYMILL_TOKEN").or(self.token);
+        let file = |name| set(name).map(Pem::File);
+        self.tls.ca = file("KEYMILL_TLS_CA").or(self.tls.ca);
+        self.tls.identity = file("KEYMILL_TLS_CERT").zip(file("KEYMILL_TLS_KEY")).or(self.tls.identity);
         self
     }
 
@@ -147,17 +154,18 @@ impl ClientBuilder {
         self
     }
 
-    /// The authority that vouches for `https` endpoints, as PEM.
+    /// The authorities that vouch for `https` endpoints, as PEM: those that the machine trusts, unless others are
+    /// named here.
     #[must_use]
     pub fn tls_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.tls_ca = Some(pem.into());
+        self.tls.ca = Some(Pem::Text(pem.into()));
         self
     }
 
     /// Our own certificate and its key, as PEM, for servers that ask for one.
     #[must_use]
     pub fn tls_identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.tls_identity = Some((certificate.into(), key.into()));
+        self.tls.identity = Some((Pem::Text(certificate.into()), Pem::Text(key.into())));
         self
     }
 
@@ -169,9 +177,10 @@ impl ClientBuilder {
             detail: "must be called inside a tokio runtime; use blocking::Client outside of one".to_owned(),
         })?;
         self.check()?;
-        let tls = self.tls();
+        let secure = self.endpoints.iter().any(|address| address.starts_with("https:"));
+        let trust = secure.then(|| self.tls.read()).transpose()?;
         let attempt_timeout = self.attempt_timeout.min(self.deadline / 2);
-        let endpoint = |address: &String| Endpoint::new(address, tls.as_ref(), attempt_timeout);
+        let endpoint = |address: &String| Endpoint::new(address, trust.as_ref(), attempt_timeout);
         let endpoints = self.endpoints.iter().map(endpoint).collect::<Result<_, _>>()?;
         let token = self.token.as_deref().map(bearer).transpose()?;
         let core = Core::new(endpoints, token, self.deadline, attempt_timeout, runtime);
@@ -213,14 +222,6 @@ impl ClientBuilder {
             None => Ok(()),
         }
     }
-
-    fn tls(&self) -> Option<ClientTlsConfig> {
-        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(self.tls_ca.as_ref()?));
-        Some(match &self.tls_identity {
-            Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
-            None => tls,
-        })
-    }
 }
 
 fn bearer(token: &str) -> Result<MetadataValue<Ascii>, Error> {
@@ -240,10 +241,15 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_work_is_refused_and_named_before_anything_is_sent() {
         let builder = ClientBuilder::default;
+        let secure = || builder().endpoints(["https://127.0.0.1:7070"]);
         for (wrong, setting) in [
             (builder().endpoints::<String>([]), "endpoints"),
             (builder().endpoints(["127.0.0.1:7070"]), "endpoints"),
-            (builder().endpoints(["https://127.0.0.1:7070"]), "endpoints"),
+            (builder().endpoints(["https://"]), "endpoints"),
+            (secure().tls_ca("nothing"), "tls_ca"),
+            (secure().tls_ca("-----BEGIN CERTIFICATE-----\nMIIB"), "tls_ca"),
+            (secure().tls_ca("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----"), "tls_ca"),
+            (secure().tls_identity("nothing", "nothing"), "tls_identity"),
             (builder().endpoints(["http://"]), "endpoints"),
             (builder().endpoints(["redis://127.0.0.1"]), "endpoints"),
             (builder().token("a\nb"), "token"),

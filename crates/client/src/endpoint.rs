@@ -6,13 +6,14 @@ use std::{
 };
 
 use keymill_api::grpc::keymill_client::KeymillClient;
-use tonic::transport::{Channel, ClientTlsConfig};
+use tonic::transport::Channel;
 
 use crate::{
     breaker::{Breaker, Change},
     error::Error,
     failure::Failure,
     stats::{Counter, EndpointStats},
+    tls::Trust,
 };
 
 /// How long the handshake with a server may take.
@@ -34,22 +35,15 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Must be called inside a runtime, which carries the connection.
-    pub(crate) fn new(
-        address: &str,
-        tls: Option<&ClientTlsConfig>,
-        probe_patience: Duration,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(address: &str, trust: Option<&Trust>, probe_patience: Duration) -> Result<Self, Error> {
         let wrong = |why: &dyn std::fmt::Display| Error::Settings {
             setting: "endpoints",
             detail: format!("must be addresses such as http://127.0.0.1:7070, and one is `{address}`: {why}"),
         };
         let mut channel = Channel::from_shared(address.to_owned()).map_err(|error| wrong(&error))?;
-        match (channel.uri().scheme_str(), tls) {
+        match (channel.uri().scheme_str(), trust) {
             (Some("http"), _) => {}
-            (Some("https"), Some(tls)) => {
-                channel = channel.tls_config(tls.clone()).map_err(|error| wrong(&error))?;
-            }
-            (Some("https"), None) => return Err(wrong(&"https needs `tls_ca`")),
+            (Some("https"), Some(trust)) => channel = trust.secure(channel, CONNECT_TIMEOUT)?,
             _ => return Err(wrong(&"it must begin with http:// or https://")),
         }
         let channel = channel

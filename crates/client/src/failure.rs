@@ -48,7 +48,7 @@ impl Failure {
             code,
             // A connection that broke has the code of whatever the system said; to callers it is all the same.
             status: if status.source().is_some() { tonic::Code::Unavailable } else { status.code() },
-            detail: detail(status),
+            detail: detail(endpoint, status),
             retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX)),
         }
     }
@@ -99,14 +99,20 @@ fn by_status(status: tonic::Code) -> Verdict {
     }
 }
 
-/// The library says "transport error"; what the system said is at the bottom.
-fn detail(status: &Status) -> String {
+/// The library says "transport error"; what the system said is at the bottom. A certificate that is not accepted
+/// often shows as a connection that is closed, so what to look at depends on the address alone.
+fn detail(endpoint: &str, status: &Status) -> String {
     let mut deepest = status.source();
     while let Some(next) = deepest.and_then(|error| error.source()) {
         deepest = Some(next);
     }
     match deepest {
-        Some(error) => format!("{error}; is the server running, and is this its HTTP address?"),
+        Some(error) if endpoint.starts_with("https:") => format!(
+            "{error}; is the server running, does `tls_ca` vouch for it, and does it ask for a `tls_identity`?"
+        ),
+        Some(error) => format!(
+            "{error}; is the server running, and is this its HTTP address? If it speaks TLS, write https://"
+        ),
         None => status.message().to_owned(),
     }
 }

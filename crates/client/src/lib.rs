@@ -67,6 +67,7 @@ mod refill;
 mod sizing;
 mod snowflake;
 mod stats;
+mod tls;
 
 pub mod blocking;
 

@@ -1,7 +1,7 @@
 //! Certificates for engines that speak TLS: an authority of the test's own, and a server and a client that it
 //! vouches for.
 
-use std::{path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use tempfile::TempDir;
 
@@ -20,11 +20,23 @@ impl Certificates {
         for name in ["server", "client"] {
             std::fs::write(made.file("names"), "subjectAltName=IP:127.0.0.1\n")?;
             made.openssl(&format!("req -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"))?;
-            made.openssl(&format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.pem"
-            ))?;
+            made.sign(name, 2)?;
         }
         Ok(made)
+    }
+
+    /// Replaces the certificate of `server` or `client` by one whose time is over.
+    pub fn expire(&self, name: &str) -> anyhow::Result<()> {
+        self.sign(name, 0)?;
+        // It is good for the second in which it was made.
+        std::thread::sleep(Duration::from_millis(2100));
+        Ok(())
+    }
+
+    fn sign(&self, name: &str, days: u32) -> anyhow::Result<()> {
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile names -out {name}.pem"
+        ))
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

@@ -6,7 +6,7 @@ use hyper::Method;
 use keymill_api::{CreatedToken, NewToken, Scope, TokenList, TokenView};
 use keymill_issuer::quantity::Span;
 use keymill_ledger::{Ledger, LedgerError, NodeName, NodeReport, TokenRow, ops};
-use keymill_server::auth::record::{self, TOKENS_MAX};
+use keymill_server::auth::record;
 
 use super::place::{Absent, Place, now};
 use crate::{
@@ -78,15 +78,7 @@ fn wanted(args: &CreateToken) -> anyhow::Result<NewToken> {
 
 async fn create(ledger: &dyn Ledger, wanted: &NewToken) -> anyhow::Result<CreatedToken> {
     let there = ledger.tokens().await?;
-    if there.len() >= TOKENS_MAX {
-        bail!("the ledger holds {TOKENS_MAX} tokens, which is the most; revoke one first");
-    }
-    let (created, row) = loop {
-        let (created, row) = record::make(wanted, now()).context("no randomness to be had")?;
-        if there.iter().all(|other| other.id != row.id) {
-            break (created, row);
-        }
-    };
+    let (created, row) = record::make(wanted, &there, now())?;
     visit(ledger, Errand::Put(row)).await?;
     Ok(created)
 }
