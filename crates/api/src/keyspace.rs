@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::{Code, Refusal, body::from_object};
+use crate::{
+    Code, Refusal,
+    body::from_object,
+    rows::{RandomView, RowsView},
+};
 
 /// Tuning that this version carries out.
 const TUNING: &[&str] = Tuning::NAMES;
@@ -114,8 +118,22 @@ pub struct KeyspaceFields {
     pub blocklist: Option<Value>,
     /// When every key of this length is used, the next length follows.
     pub grow: Option<bool>,
-    /// `virtual` `table` `redis`
+    /// Where a pool's keys lie: `virtual` (spelled when needed), `table` or `redis`.
     pub store: Option<String>,
+    /// What the tables of a `table` pool begin with.
+    pub table_prefix: Option<String>,
+    /// The key of a `redis` pool; the keyspace's name unless said.
+    pub redis_key: Option<String>,
+    /// `list` or `set`.
+    pub redis_type: Option<String>,
+    /// What spells a digest's keys: `sha256` `md5` `blake3`.
+    pub hash: Option<String>,
+    /// What is hashed before the content.
+    pub salt: Option<String>,
+    /// Whether equal content has one key: `global` `owner` `never`.
+    pub dedupe: Option<String>,
+    /// What counts as equal: `url` `url_decoded` `none`.
+    pub canonical: Option<String>,
     /// The first ticket of a sequence.
     #[schema(value_type = Option<Value>, example = "1")]
     pub offset: Option<Value>,
@@ -152,6 +170,32 @@ pub struct KeyspaceFields {
     /// Keys a second that each node lets out: a number, or `"20K"`.
     #[schema(value_type = Option<Value>, example = 5000)]
     pub rate_limit: Option<Value>,
+    /// When a pool of rows is empty: `wait` `refuse` `random`.
+    pub on_empty: Option<String>,
+    /// How many keys the filler keeps in a pool of rows.
+    #[schema(value_type = Option<Value>, example = "1M")]
+    pub capacity: Option<Value>,
+    /// The Redis of a `redis` pool. Shown without its password.
+    pub redis_url: Option<String>,
+    /// Below this level the filler is started anew: keys (`"20M"`) or time (`"2h"`).
+    #[schema(value_type = Option<Value>, example = "20M")]
+    pub restart_below: Option<Value>,
+    /// Below this level a human is told.
+    #[schema(value_type = Option<Value>, example = "2h")]
+    pub page_below: Option<Value>,
+    /// The longest name that people may choose, up to 64.
+    pub alias_length_max: Option<u8>,
+    /// Refuse names that look like one that is there.
+    pub confusable_guard: Option<bool>,
+    /// How links answer: 301, 302, 307 or 308.
+    pub redirect: Option<u16>,
+    /// Where those go who ask for a link that is not there.
+    pub not_found_url: Option<String>,
+    /// How long links last unless their maker says.
+    #[schema(example = "30d")]
+    pub expires_in: Option<String>,
+    /// Refuse links into private networks.
+    pub deny_private_targets: Option<bool>,
 }
 
 /// `GET /v1/keyspaces/{ks}`

@@ -1,22 +1,26 @@
-//! Wire shapes: what requests and answers look like, and the one table of refusals.
+//! Wire shapes: what requests and answers look like, and how every error becomes a refusal.
 //!
-//! Servers, the command line and SDKs share this crate, so that they cannot drift apart. A refusal says
-//! its HTTP status, gRPC code and RESP prefix as plain data; [`grpc`] alone needs a protocol library.
+//! Servers and the command line share this crate, so that they cannot drift apart. What SDKs need of it – the
+//! codes and [`grpc`] – is in `keymill-wire`, which knows no store.
 
 mod body;
 mod decode;
-pub mod grpc;
+mod incident;
 mod keys;
 mod keyspace;
 mod ledger;
 mod names;
 mod refusal;
+mod rows;
+mod snapshot;
 mod status;
 mod time;
 mod token;
 
 pub use body::parse;
 pub use decode::{DecodeAnswer, RangeAnswer, ReadingView};
+pub use incident::{IncidentList, IncidentView};
+pub use keymill_wire::{Code, Grpc, grpc};
 pub use keys::{IdView, KeyView, TakeAnswer, TakeRequest};
 pub use keyspace::{
     ClaimsSummary, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, tuning_names, tuning_patch,
@@ -30,7 +34,12 @@ pub use names::{
     NewLinks, NewRef, NewRefs, NoFields, RefList, RefOutcome, RefOutcomes, RefView, RejectedKey, USED_MAX,
     UsedAnswer, UsedKeys, expiry_ms,
 };
-pub use refusal::{Code, FieldError, Grpc, Problem, RateLimit, Refusal};
+pub use refusal::{FieldError, Problem, RateLimit, Refusal};
+pub use rows::{
+    FillAnswer, FillRequest, IMPORT_KEYS_MAX, ImportAnswer, ImportOutcome, ImportRequest, RandomView,
+    RowsView,
+};
+pub use snapshot::{KeyspaceGlance, NodeGlance, Snapshot, WorkerMap};
 pub use status::{Health, HealthLedger, Readiness, Reason};
 pub use time::{parse_time, rfc3339};
 pub use token::{CreatedToken, NewToken, Scope, TokenList, TokenView};

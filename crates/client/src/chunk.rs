@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use keymill_api::grpc::{KeyBatch, Numbers, Run, Text, key_batch};
+use keymill_wire::grpc::{KeyBatch, Numbers, Run, Text, key_batch};
 
 /// Above any position: a chunk closed at this mark hands out nothing more.
 const CLOSED: u64 = 1 << 62;

@@ -121,7 +121,7 @@ fn drain<T: Debug>(handles: &Mutex<HashMap<KeyspaceName, T>>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use keymill_api::grpc::WorkerLease;
+    use keymill_wire::grpc::WorkerLease;
 
     use super::*;
     use crate::lane::{Lane, tests::lease};

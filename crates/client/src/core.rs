@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use keymill_api::grpc::keymill_client::KeymillClient;
+use keymill_wire::grpc::keymill_client::KeymillClient;
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep, timeout},

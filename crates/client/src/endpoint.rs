@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use keymill_api::grpc::keymill_client::KeymillClient;
+use keymill_wire::grpc::keymill_client::KeymillClient;
 use tonic::transport::Channel;
 
 use crate::{

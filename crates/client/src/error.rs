@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use keymill_api::Code;
+use keymill_wire::Code;
 
 use crate::failure::Failure;
 

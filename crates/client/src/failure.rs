@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, fmt, sync::Arc, time::Duration};
 
-use keymill_api::Code;
+use keymill_wire::Code;
 use tonic::Status;
 
 /// The longest pause that an endpoint may ask for.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use keymill_api::grpc::StreamRequest;
 use keymill_id::KeyspaceName;
+use keymill_wire::grpc::StreamRequest;
 use tonic::Status;
 
 use crate::{

@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use keymill_api::{
+use keymill_wire::{
     Code,
     grpc::{LeaseWorkerRequest, ReleaseWorkerRequest, RenewWorkerRequest, WorkerLease},
 };

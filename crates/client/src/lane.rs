@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use keymill_api::grpc::WorkerLease;
 use keymill_id::{Layout, Settings, SharedGenerator, Tick, Window};
+use keymill_wire::grpc::WorkerLease;
 
 use crate::clock::unix_ms;
 

@@ -76,7 +76,7 @@ pub use builder::ClientBuilder;
 pub use client::Client;
 pub use error::{Error, GaveUp};
 pub use failure::Failure;
-pub use keymill_api::Code;
+pub use keymill_wire::Code;
 pub use keyspace::{Keyspace, TAKE_MANY_MAX};
 pub use snowflake::Snowflake;
 pub use stats::{EndpointStats, Stats};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keymill_api::Code;
+use keymill_wire::Code;
 use tokio::time::sleep;
 
 use crate::{error::Error, fetch::Order, keyspace::Store, sizing::Sizing};
