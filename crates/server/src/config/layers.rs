@@ -148,7 +148,7 @@ impl Layers {
         let mut flat = Vec::new();
         flatten(&self.merged, "", &mut flat);
         let setting = |(name, value): (String, String)| {
-            let source = self.source_of(&name);
+            let source = self.source_of(name.split('[').next().unwrap_or(&name));
             Setting { name, value, source }
         };
         flat.into_iter().map(setting).collect()
@@ -206,6 +206,17 @@ fn flatten(table: &Table, prefix: &str, flat: &mut Vec<(String, String)>) {
         let name = format!("{prefix}{key}");
         match value {
             Value::Table(inner) => flatten(inner, &format!("{name}."), flat),
+            Value::Array(items) if items.iter().any(Value::is_table) => {
+                for (index, item) in items.iter().enumerate() {
+                    let item = Table::from_iter([(format!("{key}[{index}]"), item.clone())]);
+                    flatten(&item, prefix, flat);
+                }
+            }
+            // Whoever knows such an address can call people, or keep them asleep.
+            Value::String(text) if name.starts_with("watch.") && text.contains("://") => {
+                let origin = text.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+                flat.push((name, Value::String(format!("{}/***", masked(&origin))).to_string()));
+            }
             // A URL may hold a password.
             Value::String(text) if text.contains("://") => {
                 flat.push((name, Value::String(masked(text)).to_string()));

@@ -16,9 +16,11 @@ use crate::ledgers::{self, StoreUrl};
 
 mod layers;
 mod registry;
+mod watch;
 
 pub use layers::{ConfigError, Layers, Setting, Source};
 pub use registry::{RegistryConfig, RegistryPlace};
+pub use watch::{HeartbeatUrl, WatchConfig};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +30,7 @@ pub struct Config {
     pub listen: Listen,
     pub ledger: LedgerConfig,
     pub registry: RegistryConfig,
+    pub watch: WatchConfig,
     pub auth: Auth,
     pub log: Log,
     pub limits: Limits,
@@ -129,6 +132,7 @@ pub struct Limits {
     pub keepalive: Span,
     pub waiting_takes: usize,
     pub admin_requests: usize,
+    pub name_requests: usize,
     pub keyspaces: u64,
     pub misses: u32,
     pub idempotency: Span,
@@ -162,6 +166,7 @@ impl Default for Config {
                 timeout: Span(2_000),
             },
             registry: RegistryConfig::default(),
+            watch: WatchConfig::default(),
             auth: Auth { mode: AuthMode::Auto },
             log: Log { level: "info".to_owned(), format: LogFormat::Auto },
             limits: Limits {
@@ -178,6 +183,7 @@ impl Default for Config {
                 keepalive: Span(60_000),
                 waiting_takes: 1_000,
                 admin_requests: 256,
+                name_requests: 4_096,
                 keyspaces: 10_000,
                 misses: 60,
                 idempotency: Span(24 * 3_600_000),
@@ -230,6 +236,7 @@ impl Config {
             ("limits.resp_connections", self.limits.resp_connections),
             ("limits.waiting_takes", self.limits.waiting_takes),
             ("limits.admin_requests", self.limits.admin_requests),
+            ("limits.name_requests", self.limits.name_requests),
         ] {
             if places == 0 {
                 return wrong(setting, "must be at least 1".to_owned());
@@ -246,6 +253,7 @@ impl Config {
         self.ledger_url()?;
         self.registry_place()?;
         self.check_public_url()?;
+        self.check_watch()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
             if let Err(error) =
