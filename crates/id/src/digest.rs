@@ -75,14 +75,6 @@ pub struct Identity([u8; 32]);
 #[error("`owner` is required: this keyspace gives every owner a key of its own for the same content")]
 pub struct OwnerMissing;
 
-/// A key that a content may have, unless other content has it already.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Candidate {
-    pub key: String,
-    /// How many proposals came before, those left out included: 0 is the plain beginning of the hash.
-    pub attempt: u32,
-}
-
 /// The keys a content may have, in the order in which they are tried. Always the same for the same content.
 #[derive(Clone, Debug)]
 pub struct Candidates<'a> {
@@ -91,7 +83,6 @@ pub struct Candidates<'a> {
     /// The symbols of this round's hash, and how many were proposed.
     spelled: Vec<u8>,
     proposed: usize,
-    attempt: u32,
 }
 
 impl Digest {
@@ -177,7 +168,7 @@ impl<'a> Subject<'a> {
 
     /// The keys to try, first come first served.
     pub fn candidates(&self) -> Candidates<'a> {
-        Candidates { subject: self.clone(), round: 0, spelled: Vec::new(), proposed: 0, attempt: 0 }
+        Candidates { subject: self.clone(), round: 0, spelled: Vec::new(), proposed: 0 }
     }
 
     fn message(&self, round: u32) -> Vec<u8> {
@@ -213,9 +204,9 @@ impl fmt::Display for Identity {
 }
 
 impl Iterator for Candidates<'_> {
-    type Item = Candidate;
+    type Item = String;
 
-    fn next(&mut self) -> Option<Candidate> {
+    fn next(&mut self) -> Option<String> {
         let digest = self.subject.digest;
         loop {
             if self.proposed == self.spelled.len() {
@@ -228,11 +219,10 @@ impl Iterator for Candidates<'_> {
                 self.round += 1;
             }
             let slice = &self.spelled[self.proposed..self.proposed + digest.length];
-            let candidate = Candidate { key: digest.form.dress(slice), attempt: self.attempt };
+            let key = digest.form.dress(slice);
             self.proposed += digest.length;
-            self.attempt += 1;
-            if digest.may_be_used(&candidate.key) {
-                return Some(candidate);
+            if digest.may_be_used(&key) {
+                return Some(key);
             }
         }
     }

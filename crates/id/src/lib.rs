@@ -7,7 +7,8 @@
 //!
 //! The way in is short: what a config or a request says is [`Stated`]; [`Definition::resolve`] makes it
 //! complete and valid or says which field is wrong; [`Mint::compile`] prepares it for speed; and
-//! [`Mint::spell_block`] spells a reserved [`Block`] into a [`Slab`] of keys.
+//! [`Mint::spell_block`] spells a reserved [`Block`] into a [`Slab`] of keys. Only a [`Digest`] has no
+//! numbers: it proposes keys for content, and whoever binds them decides.
 //!
 //! ```
 //! use keymill_id::{Definition, Mint, Number, Scheme, Secret, Stated};
@@ -57,7 +58,7 @@ pub use definition::{
     Conflict, Definition, DefinitionError, DigestDefinition, FreeScheme, PoolDefinition, Rows,
     SequenceDefinition, SnowflakeDefinition,
 };
-pub use digest::{Candidate, Candidates, Digest, Identity, NONCE_LENGTH, OwnerMissing, Subject};
+pub use digest::{Candidates, Digest, Identity, NONCE_LENGTH, OwnerMissing, Subject};
 pub use layout::{Field, Layout, LayoutError, Parts, Tick};
 pub use name::{KeyspaceName, NameError, ROUTE_WORDS};
 pub use number::{NUMBER_MAX, Number};

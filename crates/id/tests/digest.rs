@@ -25,7 +25,7 @@ fn digest(json: &str) -> Digest {
 
 fn keys(digest: &Digest, content: &[u8], count: usize) -> Vec<String> {
     let subject = digest.subject(content, Some("ada"), &NONCE).unwrap();
-    subject.candidates().take(count).map(|candidate| candidate.key).collect()
+    subject.candidates().take(count).collect()
 }
 
 fn identity(digest: &Digest, content: &[u8], owner: &str, nonce: &[u8; NONCE_LENGTH]) -> String {
@@ -148,14 +148,12 @@ fn parts_cannot_be_shifted_into_each_other() {
 }
 
 #[test]
-fn a_blocked_word_is_left_out_and_counted() {
+fn a_blocked_word_is_left_out() {
     let free = keys(&digest(r#"{"scheme":"digest"}"#), URL, 3);
     // Three letters of the second proposal, as the list reads them.
     let blocking = digest(r#"{"scheme":"digest","blocklist":["VOx"]}"#);
     assert!(free[1].contains("VOx"));
-    let subject = blocking.subject(URL, None, &NONCE).unwrap();
-    let candidates: Vec<_> = subject.candidates().take(2).map(|c| (c.key, c.attempt)).collect();
-    assert_eq!(candidates, [(free[0].clone(), 0), (free[2].clone(), 2)]);
+    assert_eq!(keys(&blocking, URL, 2), [free[0].as_str(), &free[2]]);
 }
 
 #[test]

@@ -220,6 +220,12 @@ impl Pen {
     ) -> Result<Withholding, LedgerError> {
         let op = |stamp| Withhold { stamp, track: track.clone(), numbers: numbers.clone(), kind };
         let (withholding, beat) = self.write("withhold", |stamp| self.ledger.withhold(op(stamp))).await?;
+        // Keys of an older system are too many to be remembered one by one, and are known outside: after a
+        // restore they are imported again.
+        if kind == HoleKind::Used {
+            self.remember(move |witness| witness.acknowledged(beat)).await?;
+            return Ok(withholding);
+        }
         let track = track.clone();
         // A name that was there already may be granted to us, if the answer that told who made it was lost:
         // what is granted must be in some witness.

@@ -17,7 +17,7 @@ use crate::{
     meter::Meter,
     milled::Milled,
     node::Node,
-    rowed::{DrawGlance, FillGlance, RowHome, Rowed},
+    rowed::{DrawGlance, FillGlance, PoolError, RowHome, Rowed},
     stock::Offer,
     timed::{TimeGlance, Timed},
     tuning::{OnEmpty, Places, Tuned},
@@ -258,8 +258,19 @@ impl Served {
 
     /// Learns how many rows are left, where there are any; what was known before stands if they cannot be had.
     pub async fn look_at_rows(&self) {
-        if let Some(rowed) = self.rowed() {
-            rowed.count_rows().await;
+        let _ = self.count_rows().await;
+    }
+
+    /// How many rows are left, asked now; `None` where there are none.
+    pub async fn count_rows(&self) -> Option<Result<u64, PoolError>> {
+        Some(self.rowed()?.count_rows().await)
+    }
+
+    /// Starts anew whoever fills it: the filler of rows, or the refill of a stock.
+    pub fn restart_filler(&self) {
+        match &self.supply {
+            Supply::Rowed(rowed) => rowed.restart_filler(),
+            _ => self.warm(),
         }
     }
 

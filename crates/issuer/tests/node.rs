@@ -444,3 +444,41 @@ async fn a_retired_keyspace_says_so_and_stays_known() {
         node.create_keyspace(&name("links"), &stated(r#"{"scheme":"pool"}"#), &Tuning::default()).await;
     assert!(matches!(again, Err(CreateError::Retired { .. })));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_a_digest_nothing_is_taken_and_its_routes_need_no_holes() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger.clone(), dir.path(), "a");
+    serving(&node).await;
+    let digest = stated(r#"{"scheme":"digest","root":true,"alphabet":"base36","length":7}"#);
+    let (_, created) = node.create_keyspace(&name("pages"), &digest, &Tuning::default()).await.unwrap();
+    assert!(created);
+    assert_eq!(take(&node, "pages", 1).await, Err(IssueError::MadeFromContent));
+    let served = node.keyspace("pages").await.unwrap();
+    assert!(served.take_ready(1).is_err() && served.with_one(|_| ()).is_none());
+    assert!(!served.has_run_dry(), "there is nothing to refill");
+    assert_eq!(served.size(), Some(36_u64.pow(7)));
+    assert_eq!(node.inspect(&served, "METRICS").await.unwrap().unwrap().state, KeyState::Untracked);
+    assert!(node.inspect(&served, "metrics8").await.unwrap().is_none());
+    let track = ops::TrackAt { track: Track::of(name("pages")) };
+    assert_eq!(ledger.track(track).await.unwrap().unwrap().holes, 0);
+    node.retire_keyspace(&name("pages")).await.unwrap();
+    assert_eq!(take(&node, "pages", 1).await, Err(IssueError::Retired));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_redis_are_under_the_keyspaces_name_and_stay_where_they_were_put() {
+    let (dir, ledger) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new("l")));
+    let node = start(ledger.clone(), dir.path(), "a");
+    serving(&node).await;
+    let bare = stated(r#"{"scheme":"pool","store":"redis"}"#);
+    let elsewhere = stated(r#"{"scheme":"pool","store":"redis","redis_key":"elsewhere"}"#);
+    for (keyspace, stated, key) in [("promo", &bare, "promo"), ("coupons", &elsewhere, "elsewhere")] {
+        let (row, created) = node.create_keyspace(&name(keyspace), stated, &Tuning::default()).await.unwrap();
+        assert!(created && row.definition.contains(&format!(r#""redis_key":"{key}""#)), "{}", row.definition);
+        let again = node.create_keyspace(&name(keyspace), &bare, &Tuning::default()).await;
+        assert!(!again.unwrap().1, "what is left out has the ledger's value");
+    }
+    let moved = node.create_keyspace(&name("promo"), &elsewhere, &Tuning::default()).await;
+    assert!(matches!(moved, Err(CreateError::Conflict { .. })), "{moved:?}");
+}

@@ -93,8 +93,10 @@ pub enum HoleKind {
     Alias,
     /// A word that is a route of the server.
     Route,
-    /// A key that was in use before the keyspace was.
+    /// A key that was made elsewhere and became a row of the pool.
     Import,
+    /// A key that was in use before the keyspace was.
+    Used,
     /// A key drawn at random while a row pool was dry.
     Drawn,
     /// A name that an advance found below the cursor: the pool may have issued it in the part that was

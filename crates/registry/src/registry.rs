@@ -7,7 +7,9 @@ use tokio::sync::OnceCell;
 
 use crate::{
     Attempt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived, Entry, Finished,
-    Listing, NewReference, Page, Receipt, Reference, Referred, RegistryError, Swept, Visits, ops,
+    Listing, NewReference, Page, Receipt, Reference, Referred, RegistryError, Swept, Visits,
+    batch::Caution,
+    ops,
     ops::{On, Operation},
     schema,
     tables::Tables,
@@ -60,7 +62,7 @@ impl Registry {
 
     /// Binds many in one transaction; answers in their order. Of two for one name in a batch the first wins.
     pub async fn bind_all(&self, binds: Vec<Bind>) -> Result<Vec<Bound>, RegistryError> {
-        self.run(ops::BindAll { binds }).await
+        self.run(ops::BindAll { binds, caution: Caution::default() }).await
     }
 
     /// The one key of some content: the one it has, or the first candidate that is free.
@@ -118,7 +120,7 @@ impl Registry {
 
     /// Many at once; answers in their order. Of two equal references in a batch the first gives the key.
     pub async fn refer_all(&self, new: Vec<NewReference>) -> Result<Vec<Referred>, RegistryError> {
-        self.run(ops::ReferAll { new }).await
+        self.run(ops::ReferAll { new, caution: Caution::default() }).await
     }
 
     /// What leads to a key, the first [`REFERENCES_SHOWN`](crate::limits::REFERENCES_SHOWN).
@@ -145,7 +147,8 @@ impl Registry {
         names: Vec<String>,
         at_ms: i64,
     ) -> Result<Vec<bool>, RegistryError> {
-        self.run(ops::MarkUsed { keyspace: keyspace.to_owned(), names, at_ms }).await
+        self.run(ops::MarkUsed { keyspace: keyspace.to_owned(), names, at_ms, caution: Caution::default() })
+            .await
     }
 
     /// Begins an attempt at a request that may be sent more than once.

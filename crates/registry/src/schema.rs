@@ -30,7 +30,7 @@ pub(crate) const STEPS: &[&[&str]] = &[&[
         name     {key} NOT NULL,
         PRIMARY KEY (keyspace, mark)
     ){table_by_key}",
-    "CREATE INDEX {prefix}_marks_of ON {prefix}_marks (keyspace, name)",
+    "CREATE INDEX {prefix}_marks_of ON {prefix}_marks (name)",
     "CREATE TABLE {prefix}_refs (
         keyspace   {key} NOT NULL,
         digest     {key} NOT NULL,
@@ -40,7 +40,7 @@ pub(crate) const STEPS: &[&[&str]] = &[&[
         created_at BIGINT NOT NULL,
         PRIMARY KEY (keyspace, digest)
     ){table_by_key}",
-    "CREATE INDEX {prefix}_refs_to ON {prefix}_refs (keyspace, name)",
+    "CREATE INDEX {prefix}_refs_to ON {prefix}_refs (name)",
     "CREATE TABLE {prefix}_receipts (
         scope        {key} NOT NULL PRIMARY KEY,
         attempt      {key} NOT NULL,

@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// The same of rows that must not be there yet.
-    pub(crate) async fn load(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
+    pub(crate) async fn put_new(&mut self, sql: &str, values: &[Value]) -> Result<u64, SqlError> {
         self.put(sql, values, Phase::Load).await.map(|done| done.rows)
     }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Address, Dialect, Shared, SqlError, Sqlite, Work, address::TABLE_PREFIX, sqlite::Embedded};
+use crate::{Address, Dialect, Shared, SqlError, Sqlite, Work, address::TABLE_PREFIX};
 
 /// How often work is run that others keep getting in the way of.
 const ATTEMPTS_MAX: u32 = 20;
@@ -18,7 +18,7 @@ pub struct Database {
 #[derive(Debug, Clone)]
 enum Engine {
     Shared(Shared),
-    Embedded(Embedded),
+    Embedded(Sqlite),
 }
 
 impl Database {
@@ -29,7 +29,7 @@ impl Database {
 
     /// A file in this process, through the one thread that writes it.
     pub fn embedded(sqlite: Sqlite) -> Self {
-        Self { engine: Engine::Embedded(Embedded::new(sqlite)) }
+        Self { engine: Engine::Embedded(sqlite) }
     }
 
     pub fn dialect(&self) -> Dialect {
@@ -55,7 +55,7 @@ impl Database {
         loop {
             let ended = match &self.engine {
                 Engine::Shared(shared) => shared.attempt(&*work).await,
-                Engine::Embedded(embedded) => embedded.attempt(&work).await,
+                Engine::Embedded(sqlite) => sqlite.attempt(&work).await,
             };
             match ended {
                 Err(SqlError::Aborted(_)) if attempt < ATTEMPTS_MAX => {}

@@ -14,6 +14,7 @@ mod database;
 mod dialect;
 mod error;
 mod insert;
+mod many;
 mod migrate;
 mod notices;
 mod row;

@@ -1,11 +1,11 @@
 //! One transaction: everything in it happens, or nothing, or – after a `COMMIT` that was not answered –
 //! nobody knows.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{Dialect, Row, SqlError, Statements, Value, connection::Connection, insert, shared::Inner};
+use crate::{Dialect, Row, SqlError, Statements, Value, connection::Connection, shared::Inner};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -100,85 +100,15 @@ impl Statements for Transaction {
         key: usize,
         rows: &[Vec<Value>],
     ) -> Result<u64, SqlError> {
-        let new = self.try_to_insert_absent(table, columns, key, rows).await;
+        let new = self.connection.insert_absent_many(table, columns, key, rows).await;
         self.failed |= new.is_err();
         new
     }
 
     async fn load(&mut self, table: &str, columns: &[&str], rows: &[Vec<Value>]) -> Result<u64, SqlError> {
-        let loaded = self.try_to_load(table, columns, rows).await;
+        let loaded = self.connection.load(table, columns, rows).await;
         self.failed |= loaded.is_err();
         loaded
-    }
-}
-
-impl Transaction {
-    async fn try_to_insert_absent(
-        &mut self,
-        table: &str,
-        columns: &[&str],
-        key: usize,
-        rows: &[Vec<Value>],
-    ) -> Result<u64, SqlError> {
-        insert::check(table, columns, rows)?;
-        let rows = insert::first_of_each(rows, key);
-        let mut new = 0;
-        for chunk in insert::chunks(columns.len(), &rows) {
-            new += match self.dialect() {
-                Dialect::MySql => self.insert_missing(table, columns, key, chunk).await?,
-                dialect => {
-                    let sql = dialect.insert_absent(table, columns, key, chunk.len());
-                    self.connection.execute(&sql, &chunk.concat()).await?
-                }
-            };
-        }
-        Ok(new)
-    }
-
-    /// MySQL tells of many rows only that some were there. So these are looked for first; if one comes in
-    /// between, the duplicate undoes the transaction, and its next run finds it.
-    async fn insert_missing(
-        &mut self,
-        table: &str,
-        columns: &[&str],
-        key: usize,
-        rows: &[&[Value]],
-    ) -> Result<u64, SqlError> {
-        let keys = columns[..key].join(", ");
-        let one = format!("({})", vec!["?"; key].join(", "));
-        let sql =
-            format!("SELECT {keys} FROM {table} WHERE ({keys}) IN ({})", vec![one; rows.len()].join(", "));
-        let asked: Vec<Value> = rows.iter().flat_map(|row| &row[..key]).cloned().collect();
-        let mut there = HashSet::new();
-        for row in self.connection.fetch(&sql, &asked).await? {
-            there.insert(row.values_like(&rows[0][..key])?);
-        }
-        let missing: Vec<&[Value]> =
-            rows.iter().copied().filter(|row| !there.contains(&row[..key])).collect();
-        for chunk in insert::chunks(columns.len(), &missing) {
-            let sql = insert::insert(table, columns, chunk.len());
-            self.connection.execute(&sql, &chunk.concat()).await?;
-        }
-        Ok(missing.len() as u64)
-    }
-
-    async fn try_to_load(
-        &mut self,
-        table: &str,
-        columns: &[&str],
-        rows: &[Vec<Value>],
-    ) -> Result<u64, SqlError> {
-        insert::check(table, columns, rows)?;
-        let copy = format!("COPY {table} ({}) FROM STDIN", columns.join(", "));
-        if let Some(copied) = self.connection.copy(&copy, insert::chunks(columns.len(), rows)).await? {
-            return Ok(copied);
-        }
-        let mut loaded = 0;
-        for chunk in insert::chunks(columns.len(), rows) {
-            let sql = insert::insert(table, columns, chunk.len());
-            loaded += self.connection.load(&sql, &chunk.concat()).await?;
-        }
-        Ok(loaded)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 
 const ALPHABET: &str = "base62";
 const LENGTH: u32 = 8;
-/// No shorter than any hash needs to be unique in practice; longer keys help nobody.
+/// 190 bits in base62: longer keys would tell nothing more apart.
 const LENGTH_MAX: u32 = 32;
 const SALT_LENGTH_MAX: usize = 128;
 

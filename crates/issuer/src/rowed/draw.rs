@@ -35,10 +35,12 @@ pub struct DrawGlance {
 }
 
 impl Draws {
-    fn counts(&self) -> (u64, u64) {
+    /// Attempts, and how many of them met a number that was taken.
+    pub(super) fn counts(&self) -> (u64, u64) {
         // Made first: it is counted last, so that it never exceeds the attempts.
         let made = self.made.load(Ordering::Acquire);
-        (self.attempts.load(Ordering::Acquire), made)
+        let attempts = self.attempts.load(Ordering::Acquire);
+        (attempts, attempts - made)
     }
 }
 
@@ -70,13 +72,14 @@ impl Rowed {
     /// What draws cost, with the track as it is.
     #[expect(clippy::cast_precision_loss, reason = "a share is an estimate")]
     pub(crate) fn draw_glance(&self, track: &TrackRow) -> DrawGlance {
-        let (draws, made) = self.draws.counts();
+        let (draws, collisions) = self.draws.counts();
+        let made = draws - collisions;
         // Holes that the cursor has passed meanwhile count twice: a little too much rather than too little.
         let taken = track.cursor.get().saturating_add(track.holes);
         let free = self.mint.size().saturating_sub(taken);
         DrawGlance {
             draws,
-            collisions: draws.saturating_sub(made),
+            collisions,
             observed_attempts: (made > 0).then(|| draws as f64 / made as f64),
             predicted_attempts: (free > 0).then(|| self.mint.size() as f64 / free as f64),
         }

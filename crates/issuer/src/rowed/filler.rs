@@ -58,6 +58,8 @@ pub(super) struct Filling {
     begun_anew: AtomicU64,
     used_up: AtomicBool,
     trouble: std::sync::Mutex<Option<String>>,
+    /// Counts the fillers that were started; all but the last end after their turn.
+    started: AtomicU64,
 }
 
 /// A glance from outside.
@@ -71,6 +73,9 @@ pub struct FillGlance {
     pub begun_anew: u64,
     /// Every number of the space was pushed.
     pub used_up: bool,
+    /// Numbers this process drew because the rows were gone, and those of them that were taken.
+    pub draws: u64,
+    pub collisions: u64,
     /// Why it does not go on, if it does not.
     pub trouble: Option<String>,
 }
@@ -126,11 +131,13 @@ pub(super) enum Stuck {
     Ended,
 }
 
-/// Fills until the keyspace is closed or the node is gone.
+/// Fills until the keyspace is closed, another filler was started or the node is gone.
 pub(super) async fn keep(node: Weak<Node>, rowed: Arc<Rowed>) {
-    let mut filler = Filler { rowed, known: None, led: None, is_filling: false };
+    // Two at a time do no harm: see the head of this file.
+    let started = rowed.filling.started.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut filler = Filler { rowed, known: None, led: None, reached: None };
     let mut failures = 0;
-    while filler.rowed.closed().is_none() {
+    while filler.rowed.closed().is_none() && filler.rowed.filling.started.load(Ordering::Relaxed) == started {
         let Some(node) = node.upgrade() else { return };
         let pause = match filler.turn(&node).await {
             Ok(()) => {
@@ -168,8 +175,8 @@ struct Filler {
     known: Option<(Era, Number)>,
     /// When we were last chosen.
     led: Option<Instant>,
-    /// Below its capacity, and not yet back at it.
-    is_filling: bool,
+    /// The capacity that was reached, and has not been left by much since.
+    reached: Option<u64>,
 }
 
 /// The era of the ledger, and what the store says of it.
@@ -239,8 +246,12 @@ impl Filler {
         }
         self.rowed.filling.goal.store(0, Ordering::Relaxed);
         let capacity = self.rowed.settings.load().tuned.capacity.0;
-        self.is_filling = level < capacity && (self.is_filling || level <= capacity - capacity.div_ceil(SLACK));
-        self.is_filling.then(|| capacity - level)
+        if level >= capacity {
+            self.reached = Some(capacity);
+        } else if level <= capacity - capacity.div_ceil(SLACK) {
+            self.reached = None;
+        }
+        (self.reached != Some(capacity)).then(|| capacity - level)
     }
 
     /// Whether the store is as we know it, or further.
@@ -309,17 +320,25 @@ impl Filler {
         if cursor > next {
             return Ok(Some(cursor));
         }
-        let count = NonZeroU64::new(want.min(RESERVE_MAX)).unwrap_or(NonZeroU64::MIN);
         let ceiling = self.rowed.ceiling();
+        if cursor >= ceiling {
+            self.used_up();
+            return Ok(None);
+        }
+        let count = NonZeroU64::new(want.min(RESERVE_MAX)).unwrap_or(NonZeroU64::MIN);
         match node.reserve(&self.rowed.track, Number::ZERO, count, ceiling).await {
             Ok(reserved) => Ok(Some(reserved.block.end())),
-            Err(LedgerError::Exhausted { .. }) => {
-                if !self.rowed.filling.used_up.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(keyspace = %self.rowed.track, "keyspace `{}` is used up", self.rowed.track);
-                }
-                Ok(None)
-            }
+            // Another filler took the last ones, and they are there to be pushed.
+            Err(LedgerError::Exhausted { .. }) => Ok(Some(ceiling)),
             Err(error) => Err(error),
+        }
+    }
+
+    fn used_up(&self) {
+        let Filling { used_up, goal, .. } = &self.rowed.filling;
+        goal.store(0, Ordering::Relaxed);
+        if !used_up.swap(true, Ordering::Relaxed) {
+            tracing::warn!(keyspace = %self.rowed.track, "keyspace `{}` is used up", self.rowed.track);
         }
     }
 
@@ -451,7 +470,10 @@ impl Rowed {
 
     pub(crate) fn fill_glance(&self) -> FillGlance {
         let filling = &self.filling;
+        let (draws, collisions) = self.draws.counts();
         FillGlance {
+            draws,
+            collisions,
             level: self.rows(),
             pushed: filling.pushed(),
             begun_anew: filling.begun_anew.load(Ordering::Relaxed),

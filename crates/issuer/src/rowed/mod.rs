@@ -127,6 +127,13 @@ impl Rowed {
         tokio::spawn(filler::keep(self.node.clone(), self.clone()));
     }
 
+    /// Fills by another filler, over a connection of its own. The one before is not cut off in the middle of a write;
+    /// it ends by itself, once what it waits for has come or timed out.
+    pub(crate) fn restart_filler(self: &Arc<Self>) {
+        self.pool.store(Arc::new(self.pools.open(&self.home, &self.settings.load())));
+        tokio::spawn(filler::keep(self.node.clone(), self.clone()));
+    }
+
     fn pool(&self) -> Opened {
         Opened::clone(&self.pool.load())
     }
@@ -305,11 +312,13 @@ impl Rowed {
     }
 
     /// Asks the store how many rows are left, for a moment at most.
-    pub(crate) async fn count_rows(&self) {
-        let Ok(pool) = self.pool() else { return };
-        if let Ok(Ok(standing)) = tokio::time::timeout(COUNT_WITHIN, pool.standing()).await {
-            self.learn_rows(standing.level);
-        }
+    pub(crate) async fn count_rows(&self) -> Result<u64, PoolError> {
+        let pool = self.pool()?;
+        let counted = tokio::time::timeout(COUNT_WITHIN, pool.standing()).await;
+        let late = |_| PoolError::Unavailable(format!("no answer within {COUNT_WITHIN:?}"));
+        let level = counted.map_err(late)??.level;
+        self.learn_rows(level);
+        Ok(level)
     }
 
     fn learn_rows(&self, rows: u64) {

@@ -33,7 +33,7 @@ pub async fn a_withhold_says_whether_this_call_made_the_hole<B: Bench>(bench: B)
     let second = b.withhold("links", &[8, 7, 8], HoleKind::Drawn).await.unwrap();
     let expected = [Made, AlreadyThere(HoleKind::Alias), AlreadyThere(HoleKind::Drawn)];
     assert_eq!(second.outcomes, expected, "in the order asked, and a number asked twice is made once");
-    for kind in [HoleKind::Route, HoleKind::Import] {
+    for kind in [HoleKind::Route, HoleKind::Import, HoleKind::Used] {
         let at = kind as u64 + 100;
         a.withhold("links", &[at], kind).await.unwrap();
         assert_eq!(b.withhold("links", &[at], HoleKind::Alias).await.unwrap().outcomes, [AlreadyThere(kind)]);
@@ -41,7 +41,7 @@ pub async fn a_withhold_says_whether_this_call_made_the_hole<B: Bench>(bench: B)
     a.reserve("links", 10).await.unwrap();
     let late = b.withhold("links", &[7, 9], HoleKind::Drawn).await.unwrap();
     assert_eq!(late.outcomes, [AlreadyThere(HoleKind::Alias), Passed], "a hole stays one below the cursor");
-    assert_eq!(a.row("links").await.holes, 4);
+    assert_eq!(a.row("links").await.holes, 5);
 }
 
 pub async fn a_block_names_every_hole_in_it_and_no_other<B: Bench>(bench: B) {

@@ -25,7 +25,8 @@ end
 
 -- The first write is the one that a full or read-only server refuses.
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
-redis.call('HSET', KEYS[2], 'owner', ARGV[1], 'era', ARGV[3], 'next', ARGV[4], 'server', server)
+local process = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+redis.call('HSET', KEYS[2], 'owner', ARGV[1], 'era', ARGV[3], 'next', ARGV[4], 'server', server, 'process', process)
 if rows == 0 then
   return { 'begun', '', 0 }
 end

@@ -122,47 +122,41 @@ impl RedisPool {
         ))
     }
 
-    /// Why the server that answers may have forgotten something, if it may: it is not the process that was last
-    /// written to. One that writes its log before it answers, and is nobody's successor, has forgotten nothing.
+    /// Why the server that answers may have forgotten something, if it may.
     async fn doubt(&self, told: &Told) -> Result<Option<String>, PoolError> {
         if told.server == told.server_now {
             return Ok(None);
         }
-        let keeps_all = self.link.keeps_all().await?;
-        if !keeps_all || told.succeeds_another {
-            let happened = if told.succeeds_another { "restarted or failed over" } else { "restarted" };
-            return Ok(Some(format!("Redis {happened} and may have forgotten what was pushed and popped last")));
+        if !told.has_kept_all(self.link.keeps_all().await?) {
+            let why = "Redis restarted, failed over or was replaced, and may have forgotten what was pushed and popped last";
+            return Ok(Some(why.to_owned()));
         }
         let mut call = self.scripts.vouch.prepare_invoke();
         call.key(&self.names.meta).arg(&told.server).arg(&told.server_now);
         let vouched: bool = self.link.run(&call).await?;
         if vouched {
-            tracing::info!(key = self.names.pool, "Redis restarted and kept everything; `{}` goes on", self.names.pool);
+            let pool = &self.names.pool;
+            tracing::info!(key = pool, "Redis restarted or was read-only, and kept everything; `{pool}` goes on");
         }
         Ok(if vouched { None } else { Some("Redis restarted again".to_owned()) })
     }
 
     /// What the script of [`standing`](RowPool::standing) told.
-    fn told(&self, told: (u8, Vec<String>)) -> Result<Told, PoolError> {
-        let (found, fields) = told;
-        let [owner, era, next, server, server_now, predecessor, kind, level] =
-            <[String; 8]>::try_from(fields).map_err(|_| garbled())?;
+    fn told(&self, (found, fields): (u8, Vec<String>)) -> Result<Told, PoolError> {
+        let [owner, era, next, kind, level, server, server_now, predecessor, process, process_now] =
+            <[String; 10]>::try_from(fields).map_err(|_| garbled())?;
         if kind != "none" && kind != self.kind.as_str() {
             return Err(self.strange(&kind));
         }
         if found == 1 && owner != self.owner {
             return Err(self.foreign(&owner));
         }
-        let next = if found == 1 { number(&next)? } else { Number::ZERO };
-        let era = if found == 1 { Some(Era::parse(&era).ok_or_else(garbled)?) } else { None };
-        Ok(Told {
-            era,
-            next,
-            level: level.parse().map_err(|_| garbled())?,
-            server,
-            server_now,
-            succeeds_another: predecessor.bytes().any(|byte| byte != b'0'),
-        })
+        let (era, next) = match found {
+            1 => (Some(Era::parse(&era).ok_or_else(garbled)?), number(&next)?),
+            _ => (None, Number::ZERO),
+        };
+        let level = level.parse().map_err(|_| garbled())?;
+        Ok(Told { era, next, level, server, server_now, predecessor, process, process_now })
     }
 }
 
@@ -175,8 +169,24 @@ struct Told {
     /// changes it.
     server: String,
     server_now: String,
-    /// It goes on from another's data: a promoted replica, or a snapshot that was read.
-    succeeds_another: bool,
+    /// Whose data it goes on from: a promoted replica's primary, a snapshot's writer, its own former self.
+    predecessor: String,
+    /// The server's process, likewise.
+    process: String,
+    process_now: String,
+}
+
+impl Told {
+    /// A server that has another replication id may still have all it acknowledged. `logs_first`: it writes its log
+    /// before it answers.
+    fn has_kept_all(&self, logs_first: bool) -> bool {
+        if self.process == self.process_now {
+            // It was a replica for a while, of nobody that it ever reached: read-only.
+            return self.predecessor == self.server;
+        }
+        // Nobody's successor: it read its own log.
+        logs_first && self.predecessor.bytes().all(|byte| byte == b'0')
+    }
 }
 
 fn number(text: &str) -> Result<Number, PoolError> {

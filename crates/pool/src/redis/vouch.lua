@@ -1,4 +1,4 @@
--- The server restarted and forgot nothing: the pool goes on.
+-- The server changed its replication id and forgot nothing: the pool goes on.
 --
 -- KEYS: meta; ARGV: the server that was, the server that is
 
@@ -8,7 +8,7 @@ if string.match(info, 'master_replid:(%x+)') ~= ARGV[2] then
 end
 local kept = redis.call('HGET', KEYS[1], 'server')
 if kept == ARGV[1] then
-  redis.call('HSET', KEYS[1], 'server', ARGV[2])
+  redis.call('HSET', KEYS[1], 'server', ARGV[2], 'process', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'))
   return 1
 end
 -- Another node vouched first.

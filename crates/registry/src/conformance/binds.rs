@@ -88,6 +88,22 @@ pub async fn a_claimed_name_is_bound_once_and_stays_an_alias<B: Bench>(bench: B)
     assert_eq!(registry.bind(bind("dead", "https://a.example/")).await.unwrap(), Bound::Gone);
 }
 
+pub async fn a_claimed_name_is_not_bound_where_a_new_one_is_wanted<B: Bench>(bench: B) {
+    let registry = bench.registry().await;
+    registry.claim(claim("promo")).await.unwrap();
+    let new = |name| Bind { only_new: true, ..bind(name, "https://a.example/") };
+    for answers in [
+        vec![registry.bind(new("promo")).await.unwrap()],
+        registry.bind_all(vec![new("promo")]).await.unwrap(),
+    ] {
+        assert!(
+            matches!(&answers[..], [Bound::AlreadyBound(entry)] if entry.target.is_none()),
+            "{answers:?}"
+        );
+    }
+    assert!(matches!(registry.bind(new("free")).await.unwrap(), Bound::New(_)));
+}
+
 pub async fn sixty_four_binds_of_a_claimed_name_bind_it_once<B: Bench>(bench: B) {
     bench.registry().await.claim(claim("claimed")).await.unwrap();
     race(&bench, "claimed").await;

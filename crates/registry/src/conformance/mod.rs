@@ -10,7 +10,7 @@ pub mod derived;
 pub mod lists;
 pub mod receipts;
 pub mod refs;
-mod requests;
+pub mod requests;
 pub mod sweeps;
 
 use std::future::Future;
@@ -43,6 +43,7 @@ macro_rules! conformance {
                 the_first_bind_wins,
                 sixty_four_binds_at_once_bind_once,
                 a_claimed_name_is_bound_once_and_stays_an_alias,
+                a_claimed_name_is_not_bound_where_a_new_one_is_wanted,
                 sixty_four_binds_of_a_claimed_name_bind_it_once,
                 a_look_alike_is_not_bound,
                 a_batch_keeps_its_order_and_the_first_of_a_name_wins,

@@ -8,16 +8,16 @@ use super::Bench;
 use crate::{Attempt, Bind, Claim, Derive, Kind, NewReference, Receipt, Registry};
 
 /// The keyspace of most tests.
-pub(super) const KS: &str = "links";
+pub const KS: &str = "links";
 /// When most things happen.
-pub(super) const NOW: i64 = 1_790_000_000_000;
-pub(super) const HOUR: i64 = 3_600_000;
+pub const NOW: i64 = 1_790_000_000_000;
+pub const HOUR: i64 = 3_600_000;
 
-pub(super) fn claim(name: &str) -> Claim {
+pub fn claim(name: &str) -> Claim {
     Claim { keyspace: KS.to_owned(), name: name.to_owned(), skeleton: None, at_ms: NOW, receipt: None }
 }
 
-pub(super) fn bind(name: &str, target: &str) -> Bind {
+pub fn bind(name: &str, target: &str) -> Bind {
     Bind {
         keyspace: KS.to_owned(),
         name: name.to_owned(),
@@ -32,7 +32,7 @@ pub(super) fn bind(name: &str, target: &str) -> Bind {
     }
 }
 
-pub(super) fn derive(identity: &str, candidates: &[&str]) -> Derive {
+pub fn derive(identity: &str, candidates: &[&str]) -> Derive {
     Derive {
         keyspace: KS.to_owned(),
         identity: identity.to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn derive(identity: &str, candidates: &[&str]) -> Derive {
     }
 }
 
-pub(super) fn refer(reference: &str, key: &str) -> NewReference {
+pub fn refer(reference: &str, key: &str) -> NewReference {
     NewReference {
         keyspace: KS.to_owned(),
         owner: None,
@@ -57,7 +57,7 @@ pub(super) fn refer(reference: &str, key: &str) -> NewReference {
 }
 
 /// An attempt that is locked for a minute and kept for a day.
-pub(super) fn attempt(scope: &str, attempt: &str) -> Attempt {
+pub fn attempt(scope: &str, attempt: &str) -> Attempt {
     Attempt {
         scope: scope.to_owned(),
         attempt: attempt.to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn attempt(scope: &str, attempt: &str) -> Attempt {
     }
 }
 
-pub(super) fn receipt(scope: &str, attempt: &str, answer: &str) -> Receipt {
+pub fn receipt(scope: &str, attempt: &str, answer: &str) -> Receipt {
     Receipt {
         scope: scope.to_owned(),
         attempt: attempt.to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn receipt(scope: &str, attempt: &str, answer: &str) -> Receipt {
 }
 
 /// What `count` callers are answered who ask at once, on four handles.
-pub(super) async fn at_once<B, A, F>(bench: &B, count: usize, ask: impl Fn(Registry, usize) -> F) -> Vec<A>
+pub async fn at_once<B, A, F>(bench: &B, count: usize, ask: impl Fn(Registry, usize) -> F) -> Vec<A>
 where
     B: Bench,
     A: Send + 'static,

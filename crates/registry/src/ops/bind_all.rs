@@ -10,13 +10,15 @@ use keymill_sql::{Access, SqlError, Statements};
 
 use super::{Bind, Bound, Operation};
 use crate::{
+    batch::Caution,
     limits::{self, Checked},
     tables::{Grant, Tables},
 };
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct BindAll {
     pub(crate) binds: Vec<Bind>,
+    pub(crate) caution: Caution,
 }
 
 impl BindAll {
@@ -27,6 +29,27 @@ impl BindAll {
         let are_first: Vec<bool> = names.collect();
         let is_bare = |bind: &Bind| bind.skeleton.is_none() && bind.receipt.is_none();
         self.binds.iter().zip(are_first).map(|(bind, is_first)| is_first && is_bare(bind)).collect()
+    }
+
+    /// Leaves only those new that are not there.
+    async fn look<S: Statements>(
+        &self,
+        tables: &Tables,
+        statements: &mut S,
+        is_new: &mut [bool],
+    ) -> Result<(), SqlError> {
+        let mut by_keyspace = BTreeMap::<&str, Vec<usize>>::new();
+        for (at, _) in is_new.iter().enumerate().filter(|(_, is_new)| **is_new) {
+            by_keyspace.entry(&self.binds[at].keyspace).or_default().push(at);
+        }
+        for (keyspace, places) in by_keyspace {
+            let names = places.iter().map(|at| self.binds[*at].name.as_str());
+            let taken = tables.known(statements, keyspace, names).await?;
+            for at in places {
+                is_new[at] = !taken.contains(&self.binds[at].name);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -41,20 +64,14 @@ impl Operation for BindAll {
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<Vec<Bound>, SqlError> {
         let mut is_new = self.are_plain();
-        let mut by_keyspace = BTreeMap::<&str, Vec<usize>>::new();
-        for (at, _) in is_new.iter().enumerate().filter(|(_, plain)| **plain) {
-            by_keyspace.entry(&self.binds[at].keyspace).or_default().push(at);
-        }
-        for (keyspace, places) in by_keyspace {
-            let names = places.iter().map(|at| self.binds[*at].name.as_str());
-            let taken = tables.known(statements, keyspace, names).await?;
-            for at in places {
-                is_new[at] = !taken.contains(&self.binds[at].name);
-            }
+        if self.caution.looks_first() {
+            self.look(tables, statements, &mut is_new).await?;
         }
         let new = self.binds.iter().zip(&is_new).filter(|(_, is_new)| **is_new);
         let grants: Vec<Grant<'_>> = new.map(|(bind, _)| bind.grant()).collect();
-        tables.grant_all(statements, grants).await?;
+        if !tables.grant_all(statements, grants).await? {
+            return Err(self.caution.look_next_time("a name of the batch"));
+        }
         let mut bound = Vec::with_capacity(self.binds.len());
         for (bind, is_new) in self.binds.iter().zip(is_new) {
             bound.push(if is_new {

@@ -5,19 +5,20 @@ use std::collections::{BTreeMap, HashMap, hash_map};
 use keymill_sql::{Access, SqlError, Statements, Value};
 
 use super::{
-    NewReference, Operation, Referred, moved,
+    NewReference, Operation, Referred,
     references::{ROW, ROW_KEY, Reference, select},
 };
 use crate::{
     RegistryError,
-    batch::{pieces, places},
+    batch::{Caution, pieces, places, plan_afresh},
     limits::{self, Checked},
     tables::Tables,
 };
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct ReferAll {
     pub(crate) new: Vec<NewReference>,
+    pub(crate) caution: Caution,
 }
 
 /// References by keyspace and digest: those that are there, and those of the batch so far.
@@ -35,10 +36,11 @@ impl ReferAll {
             by_keyspace.entry(&new.keyspace).or_default().push(digest.as_str().into());
         }
         let mut known = Known::new();
+        plan_afresh(statements).await?;
         for (keyspace, digests) in by_keyspace {
             for piece in pieces(&digests) {
-                let rest = format!("digest IN ({})", places(piece.len()));
-                for reference in select(tables, statements, keyspace, &rest, piece.to_vec()).await? {
+                let condition = format!("keyspace = ? AND digest IN ({})", places(piece.len()));
+                for reference in select(tables, statements, keyspace, &condition, piece.to_vec()).await? {
                     known.insert((keyspace.to_owned(), reference.cursor()), reference);
                 }
             }
@@ -67,7 +69,10 @@ impl Operation for ReferAll {
         statements: &mut S,
     ) -> Result<Vec<Referred>, SqlError> {
         let digests: Vec<String> = self.new.iter().map(NewReference::digest).collect();
-        let mut known = self.known(tables, statements, &digests).await?;
+        let mut known = Known::new();
+        if self.caution.looks_first() {
+            known = self.known(tables, statements, &digests).await?;
+        }
         let mut referred = Vec::with_capacity(self.new.len());
         let mut rows = BTreeMap::new();
         for (new, digest) in self.new.iter().zip(&digests) {
@@ -83,6 +88,9 @@ impl Operation for ReferAll {
         // In the order of the primary key, so that two batches lock in the same order.
         let rows: Vec<Vec<Value>> = rows.into_values().map(NewReference::values).collect();
         let new = statements.insert_absent_many(&tables.refs, &ROW, ROW_KEY, &rows).await?;
-        if new == rows.len() as u64 { Ok(referred) } else { Err(moved("a reference of the batch")) }
+        if new != rows.len() as u64 {
+            return Err(self.caution.look_next_time("a reference of the batch"));
+        }
+        Ok(referred)
     }
 }

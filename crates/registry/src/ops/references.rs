@@ -9,7 +9,7 @@ use super::Operation;
 use crate::{
     batch::{pieces, places},
     limits::{self, Checked, REFERENCES_SHOWN},
-    tables::Tables,
+    tables::{OF_KEYSPACE, Tables},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,16 +61,16 @@ fn read(keyspace: &str, row: &Row) -> Result<Reference, SqlError> {
     })
 }
 
-/// References of `keyspace` for which `rest` holds.
+/// References of `keyspace` for which `condition` holds, whose first `?` is the keyspace.
 pub(super) async fn select<S: Statements>(
     tables: &Tables,
     statements: &mut S,
     keyspace: &str,
-    rest: &str,
+    condition: &str,
     values: Vec<Value>,
 ) -> Result<Vec<Reference>, SqlError> {
     let columns = ROW[2..].join(", ");
-    let sql = format!("SELECT {columns} FROM {} WHERE keyspace = ? AND {rest}", tables.refs);
+    let sql = format!("SELECT {columns} FROM {} WHERE {condition}", tables.refs);
     let values: Vec<Value> = std::iter::once(keyspace.into()).chain(values).collect();
     let rows = statements.query(&sql, &values).await?;
     rows.iter().map(|row| read(keyspace, row)).collect()
@@ -91,7 +91,8 @@ pub(super) async fn find<S: Statements>(
     reference: &str,
 ) -> Result<Option<String>, SqlError> {
     let digest = digest(owner, reference);
-    let found = select(tables, statements, keyspace, "digest = ?", vec![digest.into()]).await?;
+    let found =
+        select(tables, statements, keyspace, "keyspace = ? AND digest = ?", vec![digest.into()]).await?;
     found.first().map(|found| found.key_of(owner, reference)).transpose()
 }
 
@@ -172,7 +173,8 @@ impl Operation for ReferencesTo {
         statements: &mut S,
     ) -> Result<Vec<Reference>, SqlError> {
         let values = vec![self.key.as_str().into(), i64::from(REFERENCES_SHOWN).into()];
-        select(tables, statements, &self.keyspace, "name = ? ORDER BY digest LIMIT ?", values).await
+        let condition = format!("{OF_KEYSPACE} AND name = ? ORDER BY digest LIMIT ?");
+        select(tables, statements, &self.keyspace, &condition, values).await
     }
 }
 
@@ -200,6 +202,7 @@ impl Operation for References {
     ) -> Result<Vec<Reference>, SqlError> {
         let after = self.after.clone().unwrap_or_default();
         let values = vec![after.into(), i64::from(self.limit).into()];
-        select(tables, statements, &self.keyspace, "digest > ? ORDER BY digest LIMIT ?", values).await
+        let condition = "keyspace = ? AND digest > ? ORDER BY digest LIMIT ?";
+        select(tables, statements, &self.keyspace, condition, values).await
     }
 }

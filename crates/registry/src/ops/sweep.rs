@@ -6,9 +6,9 @@ use keymill_sql::{Access, SqlError, Statements, Value};
 
 use super::Operation;
 use crate::{
-    batch::{pieces, places},
+    batch::{pieces, places, plan_afresh},
     limits::Checked,
-    tables::Tables,
+    tables::{OF_KEYSPACE, Tables},
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,6 +82,7 @@ impl Operation for SweepNames {
     }
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<(u64, u64), SqlError> {
+        plan_afresh(statements).await?;
         let (expired, freed) = self.due(tables, statements).await?;
         let Tables { names, marks, .. } = tables;
         let bury = format!(
@@ -89,7 +90,7 @@ impl Operation for SweepNames {
              WHERE keyspace = ? AND name IN ({{names}})"
         );
         let buried = each(statements, &bury, &[self.at_ms.into()], &expired).await?;
-        let unmark = format!("DELETE FROM {marks} WHERE keyspace = ? AND name IN ({{names}})");
+        let unmark = format!("DELETE FROM {marks} WHERE {OF_KEYSPACE} AND name IN ({{names}})");
         each(statements, &unmark, &[], &freed).await?;
         let free = format!("DELETE FROM {names} WHERE keyspace = ? AND name IN ({{names}})");
         let freed = each(statements, &free, &[], &freed).await?;
@@ -106,6 +107,7 @@ impl Operation for SweepReceipts {
     }
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<u64, SqlError> {
+        plan_afresh(statements).await?;
         let sql = format!(
             "SELECT scope FROM {} WHERE kept_until <= ? ORDER BY kept_until LIMIT ?{}",
             tables.receipts,

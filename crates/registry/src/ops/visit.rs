@@ -6,7 +6,7 @@ use keymill_sql::{Access, SqlError, Statements, Value};
 
 use super::Operation;
 use crate::{
-    batch::{pieces, places},
+    batch::{pieces, places, plan_afresh},
     limits::{self, Checked},
     tables::Tables,
 };
@@ -47,6 +47,7 @@ impl Operation for AddVisits {
     }
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<(), SqlError> {
+        plan_afresh(statements).await?;
         for (keyspace, sums) in self.sums() {
             for piece in pieces(&sums) {
                 let cases = vec!["WHEN ? THEN ?"; piece.len()].join(" ");

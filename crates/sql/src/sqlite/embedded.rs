@@ -9,42 +9,28 @@ use std::{
 };
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
 
-use super::{Fate, Sqlite, failure, reading, rows};
+use super::{Fate, Sqlite, failure, reading, rows, writer};
 use crate::{Access, Dialect, Row, SqlError, Statements, Value, Work, insert};
 
 /// Work that may wait for the writer before its callers are held back: the ledger's own jobs never have more
 /// than this before them.
-const WORKS_MAX: usize = 256;
+pub(super) const WORKS_MAX: usize = 256;
 
-#[derive(Debug, Clone)]
-pub(crate) struct Embedded {
-    sqlite: Sqlite,
-    room: Arc<Semaphore>,
-}
-
-impl Embedded {
-    pub(crate) fn new(sqlite: Sqlite) -> Self {
-        Self { sqlite, room: Arc::new(Semaphore::new(WORKS_MAX)) }
-    }
-
+impl Sqlite {
     /// Runs `work` once: with others in one commit, or beside the writer if it only reads.
     pub(crate) async fn attempt<W: Work>(&self, work: &Arc<W>) -> Result<W::Answer, SqlError> {
         let work = work.clone();
-        match W::ACCESS {
-            Access::Read => self.sqlite.read(move |connection| run(&*work, connection)).await,
-            Access::Write => {
-                let busy = |_| SqlError::Unavailable("its writer is gone".to_owned());
-                let _room = self.room.acquire().await.map_err(busy)?;
-                self.sqlite
-                    .write(move |connection| {
-                        let answer = run(&*work, connection);
-                        (fate(&answer), answer)
-                    })
-                    .await?
-            }
+        if W::ACCESS == Access::Read {
+            return self.read(move |connection| run(&*work, connection)).await;
         }
+        let room = self.inner.works.clone().acquire_owned().await.map_err(|_| writer::stopped())?;
+        let job = move |connection: &mut Connection| {
+            drop(room);
+            let answer = run(&*work, connection);
+            (fate(&answer), answer)
+        };
+        self.write(job).await?
     }
 }
 
@@ -91,9 +77,7 @@ impl Inside<'_> {
             Access::Write => failure(operation, error),
         })
     }
-}
 
-impl Inside<'_> {
     /// One short statement for each row: nothing is saved by a long one where nothing travels.
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
         let mut written = 0;

@@ -8,10 +8,13 @@ use crate::SqlError;
 /// in doubt but what a failing disk leaves.
 pub(super) fn failure(operation: &str, error: Error) -> SqlError {
     let said = format!("{operation}: {error}");
-    match error.sqlite_error() {
-        Some(ffi::Error { code, extended_code }) => sorted(*code, *extended_code, said),
+    match (&error, error.sqlite_error()) {
+        (_, Some(ffi::Error { code, extended_code })) => sorted(*code, *extended_code, said),
+        (Error::FromSqlConversionFailure(..) | Error::InvalidColumnType(..) | Error::Utf8Error(..), None) => {
+            SqlError::Unexpected(said)
+        }
         // Our own use of it was wrong: too few values, rows from a statement that has none.
-        None => SqlError::Refused(said),
+        (_, None) => SqlError::Refused(said),
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::SqlError;
 
@@ -24,7 +24,6 @@ mod readers;
 mod rows;
 mod writer;
 
-pub(crate) use embedded::Embedded;
 use failure::{failure, reading};
 use log::Log;
 use readers::Readers;
@@ -50,6 +49,7 @@ struct Inner {
     path: PathBuf,
     readers: OnceLock<Readers>,
     writer: Writer,
+    works: Arc<Semaphore>,
 }
 
 /// What becomes of a job's own writes once it has run.
@@ -96,7 +96,8 @@ impl Sqlite {
     /// Starts the writer on a connection to `path`. `keep` is let go of once the file is closed.
     pub fn start(path: &Path, connection: Connection, keep: impl Send + 'static) -> Self {
         let writer = Writer::start(connection, Log::of(path), keep);
-        Self { inner: Arc::new(Inner { path: path.to_owned(), readers: OnceLock::new(), writer }) }
+        let (path, works) = (path.to_owned(), Arc::new(Semaphore::new(embedded::WORKS_MAX)));
+        Self { inner: Arc::new(Inner { path, readers: OnceLock::new(), writer, works }) }
     }
 
     /// Runs `job` inside a transaction that others share, and answers once that is on the disk. What the job

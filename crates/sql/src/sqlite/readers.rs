@@ -26,7 +26,7 @@ type Job = Box<dyn FnOnce(Result<&mut Connection, SqlError>) + Send>;
 
 pub(super) struct Readers {
     queue: Arc<Queue>,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -55,7 +55,7 @@ impl Readers {
                     .expect("a process that cannot start a thread cannot serve")
             })
             .collect();
-        Self { queue, room: Semaphore::new(QUEUE_MAX), threads }
+        Self { queue, room: Arc::new(Semaphore::new(QUEUE_MAX)), threads }
     }
 
     pub(super) async fn read<A, J>(&self, job: J) -> Result<A, SqlError>
@@ -64,9 +64,10 @@ impl Readers {
         J: FnOnce(&mut Connection) -> Result<A, SqlError> + Send + 'static,
     {
         let gone = || SqlError::Unavailable("the reader stopped".to_owned());
-        let _room = self.room.acquire().await.map_err(|_| gone())?;
+        let room = self.room.clone().acquire_owned().await.map_err(|_| gone())?;
         let (reply, answer) = oneshot::channel();
         self.queue.push(Box::new(move |connection| {
+            drop(room);
             // The caller may have given up waiting.
             let _ = reply.send(connection.and_then(job));
         }));

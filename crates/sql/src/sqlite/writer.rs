@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Fate, failure, join, log::Log, say};
-use crate::SqlError;
+use crate::{Access, Dialect, SqlError};
 
 /// Jobs that may wait for the writer before callers are held back.
 const QUEUE_MAX: usize = 4096;
@@ -147,7 +147,8 @@ fn write(
 }
 
 fn commit(connection: &mut Connection, batch: &mut [Box<dyn Job>]) -> Result<(), SqlError> {
-    say(connection, "BEGIN IMMEDIATE").map_err(|error| failure("begin", error))?;
+    let begin = Dialect::Sqlite.begin(Access::Write);
+    say(connection, begin).map_err(|error| failure("begin", error))?;
     let ran = batch.iter_mut().try_for_each(|job| {
         job.run(connection)?;
         // SQLite may end the transaction by itself, when the disk is full for one. What comes after
