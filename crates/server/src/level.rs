@@ -1,8 +1,11 @@
-//! How much of a keyspace is left.
+//! How much of a keyspace is left, and how fast it goes.
 
-use keymill_id::Definition;
-use keymill_issuer::Served;
-use keymill_ledger::{Timestamp, TrackRow};
+use keymill_id::{Definition, KeyspaceName};
+use keymill_issuer::{Node, Served};
+use keymill_ledger::{NodeRow, Timestamp, TrackRow};
+
+/// A node that was not heard from for this long no longer counts towards a rate.
+const RATE_COUNTS_FOR_MS: u64 = 10_000;
 
 /// Numbers never reserved plus this node's stock, or rows left; `None` where nobody would count, or nobody knows.
 pub(crate) fn level(
@@ -26,4 +29,17 @@ pub(crate) fn level(
             Some(never_reserved.saturating_add(served?.glance().stock))
         }
     }
+}
+
+/// Keys a second over all nodes, by their last heartbeat; `own` is what this one measures.
+pub(crate) fn rate(node: &Node, keyspace: &KeyspaceName, own: f64, nodes: &[NodeRow], now: Timestamp) -> f64 {
+    let elsewhere: f64 = nodes
+        .iter()
+        .filter(|other| other.name != *node.name() && !other.stopped)
+        .filter(|other| now.since(other.last_seen) < RATE_COUNTS_FOR_MS)
+        .flat_map(|other| &other.report.keyspaces)
+        .filter(|report| report.keyspace == *keyspace)
+        .map(|report| report.rate)
+        .sum();
+    elsewhere + own
 }

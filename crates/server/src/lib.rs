@@ -17,6 +17,8 @@ mod resp;
 mod serve;
 mod telemetry;
 mod tls;
+mod watch;
+pub mod web;
 
 pub use data_dir::ServerFile;
 pub use http::openapi;

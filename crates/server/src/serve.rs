@@ -115,8 +115,10 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         config.registry.sweep_interval.duration(),
         stopping.clone(),
     ));
+    let (board, watching) = crate::watch::start(&node, &config.watch)?;
     let state =
-        Arc::new(State::new(node.clone(), names.clone(), config.clone(), guard.clone(), listening.admin));
+        State::new(node.clone(), names.clone(), config.clone(), guard.clone(), board, listening.admin);
+    let state = Arc::new(state);
     let app = App::new(state);
     let listen = |listener, app| {
         tokio::spawn(listen::serve(listener, app, config.limits.clone(), tls.clone(), stopping.clone()))
@@ -134,6 +136,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let ended = run(&node, &config, &listening, guard.is_on(), stops).await;
     let begun = Instant::now();
     let _ = stop.send(true);
+    // What a stop leaves behind is no trouble.
+    watching.abort();
     node.drain();
     let _ = http.await;
     for other in [admin, resp].into_iter().flatten() {

@@ -63,6 +63,11 @@ impl Caller {
         self.0.as_ref().is_none_or(|token| token.sees(keyspace))
     }
 
+    /// Whether no keyspace is hidden from this caller.
+    pub(crate) fn sees_everything(&self) -> bool {
+        self.0.as_ref().is_none_or(|token| token.sees_everything())
+    }
+
     /// Says of a keyspace outside the token's patterns what is said of one that does not exist.
     #[inline]
     pub(crate) fn refuse_unless_seen(&self, keyspace: &str) -> Result<(), IssueError> {

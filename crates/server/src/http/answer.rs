@@ -124,6 +124,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> Response<Body> {
     let mut response = uncached(PROBLEM, bytes);
     *response.status_mut() =
         StatusCode::from_u16(refusal.code.spelled().0).expect("the table holds HTTP statuses");
+    response.extensions_mut().insert(refusal.code);
     let headers = response.headers_mut();
     if let Some(seconds) = refusal.retry_after() {
         headers.insert(RETRY_AFTER, seconds.into());

@@ -9,9 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use keymill_api::{
-    ClaimsSummary, Code, KeyView, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, Problem, RandomView,
-    Refusal, RowsView,
-    TakeAnswer, TakeRequest, rfc3339, tuning_patch,
+    ClaimsSummary, Code, KeyView, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, Problem,
+    RandomView, Refusal, RowsView, TakeAnswer, TakeRequest, rfc3339, tuning_patch,
 };
 use keymill_id::{Definition, KeyspaceName};
 use keymill_issuer::Served;
@@ -24,10 +23,11 @@ use super::{
     body,
     path::Path,
 };
-use crate::{auth::Caller, level::level};
+use crate::{
+    auth::Caller,
+    level::{level, rate},
+};
 
-/// A node that was not heard from for this long no longer counts towards a rate.
-const RATE_COUNTS_FOR_MS: u64 = 10_000;
 /// Pages: how long unless asked, and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1000;
@@ -190,13 +190,19 @@ async fn row_of(state: &State, name: &str) -> Result<KeyspaceRow, Refusal> {
 
 async fn one(state: &State, row: KeyspaceRow) -> Result<KeyspaceView, Refusal> {
     let ledger = state.node.ledger();
-    if let Some(served) = state.node.known(row.name.as_str()) {
-        served.look_at_rows().await;
-    }
+    let rows = match state.node.known(row.name.as_str()) {
+        Some(served) => served.count_rows().await,
+        None => None,
+    };
     let track = ledger.track(ops::TrackAt { track: Track::of(row.name.clone()) }).await;
     let track = track.map_err(|error| Refusal::from(&error))?.unwrap_or_default();
     let nodes = ledger.nodes().await.map_err(|error| Refusal::from(&error))?;
-    view(state, row, &track, &nodes)
+    let mut view = view(state, row, &track, &nodes)?;
+    if let Some(Err(_)) = rows {
+        // What was known before is not what is there now.
+        (view.level, view.runway_seconds, view.exhausted_at) = (None, None, None);
+    }
+    Ok(view)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a runway is an estimate")]
@@ -213,15 +219,7 @@ fn view(
     let size = served.as_ref().and_then(|served| served.size());
     let stock = glance.map_or(0, |glance| glance.stock);
     let now = state.node.now();
-    let elsewhere: f64 = nodes
-        .iter()
-        .filter(|node| node.name != *state.node.name() && !node.stopped)
-        .filter(|node| now.since(node.last_seen) < RATE_COUNTS_FOR_MS)
-        .flat_map(|node| &node.report.keyspaces)
-        .filter(|report| report.keyspace == row.name)
-        .map(|report| report.rate)
-        .sum();
-    let rate = elsewhere + glance.map_or(0.0, |glance| glance.rate);
+    let rate = rate(&state.node, &row.name, glance.map_or(0.0, |glance| glance.rate), nodes, now);
     let level = level(&definition, served.as_deref(), track, now);
     let runway = match (&definition, level) {
         (Definition::Snowflake(snowflake), _) => {

@@ -13,24 +13,47 @@ use std::{
 use axum::{
     Extension,
     extract::State as With,
-    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    http::{HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use keymill_issuer::{NodeState, TimeGlance, WorkerGlance};
+use keymill_api::Code;
+use keymill_issuer::{NodeState, Served, TimeGlance, WorkerGlance, rowed::FillGlance};
 
 use super::State;
 use crate::auth::Caller;
 
-/// Answers by class of status: 2xx, 4xx, 5xx.
-#[derive(Debug, Default)]
+/// Answers by class of status – 2xx, 4xx, 5xx – and refusals by code.
+#[derive(Debug)]
 pub(crate) struct Counters {
     classes: [AtomicU64; 6],
+    /// In the order of [`Code::ALL`].
+    refusals: Vec<AtomicU64>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let refusals = Code::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { classes: Default::default(), refusals }
+    }
 }
 
 impl Counters {
-    pub(crate) fn answered(&self, status: StatusCode) {
-        let class = usize::from(status.as_u16() / 100).min(self.classes.len() - 1);
+    pub(crate) fn answered<B>(&self, response: &hyper::Response<B>) {
+        let class = usize::from(response.status().as_u16() / 100).min(self.classes.len() - 1);
         self.classes[class].fetch_add(1, Ordering::Relaxed);
+        // Whoever refused left the code with the answer.
+        if class >= 4
+            && let Some(code) = response.extensions().get::<Code>()
+            && let Some(at) = Code::ALL.iter().position(|known| known == code)
+        {
+            self.refusals[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Codes that were answered, and how often.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (Code, u64)> {
+        let counts = Code::ALL.iter().zip(&self.refusals);
+        counts.map(|(code, count)| (*code, count.load(Ordering::Relaxed))).filter(|(_, count)| *count > 0)
     }
 }
 
@@ -69,9 +92,15 @@ fn render(state: &State, caller: &Caller) -> String {
     for (class, count) in state.counters.classes.iter().enumerate().skip(1) {
         page.sample("http_answers_total", &[("code", &format!("{class}xx"))], &count.load(Ordering::Relaxed));
     }
+    page.family("refusals_total", "counter", "Requests refused, by protocol and code.");
+    for (code, count) in state.counters.refused() {
+        page.sample("refusals_total", &[("protocol", "http"), ("code", code.as_str())], &count);
+    }
     let timed: Vec<_> =
         known.iter().filter_map(|served| Some((served.name.as_str(), served.time_glance()?))).collect();
     times(&mut page, &timed);
+    levels(&mut page, state, caller);
+    rows(&mut page, &known);
     names(&mut page, state);
     let halted = matches!(&*node.state().borrow(), NodeState::Halted { .. });
     page.family("ledger_halted", "gauge", "1 while the ledger is halted.");
@@ -82,6 +111,52 @@ fn render(state: &State, caller: &Caller) -> String {
     page.family("build_info", "gauge", "The version that runs.");
     page.sample("build_info", &[("version", crate::VERSION)], &1);
     page.text + &process()
+}
+
+/// What the watcher measured at its last look; what it could not measure is left out.
+fn levels(page: &mut Page, state: &State, caller: &Caller) {
+    let mut levels = state.board.levels();
+    levels.retain(|(keyspace, _)| caller.sees(keyspace));
+    page.family("level_keys", "gauge", "Keys left: numbers never reserved plus this node's stock, or rows.");
+    for (keyspace, standing) in &levels {
+        page.sample("level_keys", &[("keyspace", keyspace)], &standing.level);
+    }
+    page.family(
+        "runway_seconds",
+        "gauge",
+        "How long they last at the current rate; absent while nobody takes any.",
+    );
+    for (keyspace, standing) in &levels {
+        if let Some(seconds) = standing.runway {
+            page.sample("runway_seconds", &[("keyspace", keyspace)], &seconds);
+        }
+    }
+    let open = state.board.incidents().iter().filter(|incident| incident.resolved_at.is_none()).count();
+    page.family("incidents_open", "gauge", "Incidents of the watcher that are not over.");
+    page.sample("incidents_open", &[], &open);
+}
+
+/// How the rows of row pools fare, and what draws in their place cost.
+fn rows(page: &mut Page, known: &[Arc<Served>]) {
+    type Read = fn(&FillGlance) -> u64;
+    let rowed: Vec<_> =
+        known.iter().filter_map(|served| Some((served.name.as_str(), served.fill_glance()?))).collect();
+    let families: [(&str, &str, Read); 4] = [
+        ("rows_pushed_total", "Keys this process pushed into a row pool.", |glance| glance.pushed),
+        (
+            "rows_begun_anew_total",
+            "Times a row pool's store may have forgotten something, and was begun anew.",
+            |glance| glance.begun_anew,
+        ),
+        ("random_draws_total", "Numbers drawn because a row pool was dry.", |glance| glance.draws),
+        ("random_collisions_total", "Numbers drawn that were taken.", |glance| glance.collisions),
+    ];
+    for (name, help, read) in families {
+        page.family(name, "counter", help);
+        for (keyspace, glance) in &rowed {
+            page.sample(name, &[("keyspace", keyspace)], &read(glance));
+        }
+    }
 }
 
 /// What the names desk counts.

@@ -20,6 +20,7 @@ use axum::{
 use hyper::{HeaderMap, Method, Response, body::Incoming};
 use keymill_api::{Code, Refusal};
 use keymill_issuer::Node;
+use keymill_watch::Board;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::ServiceExt;
 
@@ -32,8 +33,10 @@ use crate::{
 
 mod answer;
 mod body;
+mod dashboard;
 mod decode;
 mod docs;
+mod incidents;
 mod keyspaces;
 mod ledger;
 mod links;
@@ -42,7 +45,9 @@ mod metrics;
 pub mod openapi;
 mod path;
 mod redirect;
+mod rows;
 pub(crate) mod status;
+mod stream;
 mod take;
 mod tokens;
 
@@ -57,10 +62,15 @@ pub(crate) struct State {
     pub config: Config,
     pub counters: metrics::Counters,
     pub guard: Arc<Guard>,
+    /// What the watcher found.
+    pub board: Arc<Board>,
+    stage: stream::Stage,
     /// Where dangerous calls are answered, if not everywhere.
     admin: Option<SocketAddr>,
     /// Places for requests that wait for the ledger: a stuck one must not collect them without bound.
     desk: Semaphore,
+    /// The same for names, links and references, which whole applications ask for.
+    names_desk: Semaphore,
 }
 
 impl State {
@@ -69,23 +79,30 @@ impl State {
         names: Arc<Names>,
         config: Config,
         guard: Arc<Guard>,
+        board: Arc<Board>,
         admin: Option<SocketAddr>,
     ) -> Self {
-        let desk = Semaphore::new(config.limits.admin_requests.min(Semaphore::MAX_PERMITS));
-        Self { node, names, config, counters: metrics::Counters::default(), guard, admin, desk }
+        let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
+        let (desk, names_desk) = (places(config.limits.admin_requests), places(config.limits.name_requests));
+        let (counters, stage) = Default::default();
+        Self { node, names, config, counters, guard, board, stage, admin, desk, names_desk }
     }
 
     /// A place for a request that may wait for the ledger; the others need none.
-    fn enter(&self, path: &str) -> Result<Option<SemaphorePermit<'_>>, Refusal> {
+    fn enter(&self, method: &Method, path: &str) -> Result<Option<SemaphorePermit<'_>>, Refusal> {
         if !path.starts_with("/v1/") {
             return Ok(None);
         }
+        let (desk, limit) = if is_about_names(method, path) {
+            (&self.names_desk, "limits.name_requests")
+        } else {
+            (&self.desk, "limits.admin_requests")
+        };
         let full = |_| {
-            let detail =
-                "limits.admin_requests are under way; taking keys is not affected, try again in a moment";
+            let detail = format!("{limit} are under way; taking keys is not affected, try again in a moment");
             Refusal::new(Code::Overloaded, detail)
         };
-        self.desk.try_acquire().map(Some).map_err(full)
+        desk.try_acquire().map(Some).map_err(full)
     }
 }
 
@@ -175,12 +192,18 @@ impl App {
         if let Some(followed) = redirect::followed(request.method(), request.uri().path()) {
             return redirect::follow(&self.state, followed, request.headers(), self.from).await;
         }
-        let _place = self.state.enter(request.uri().path())?;
+        let _place = self.state.enter(request.method(), request.uri().path())?;
         let mut request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(caller);
         let Ok(response) = self.ways.router.clone().oneshot(request).await;
         Ok(response.map(Body::Routed))
     }
+}
+
+/// Whether names, links or references are asked for.
+fn is_about_names(method: &Method, path: &str) -> bool {
+    let below = path.strip_prefix("/v1/keyspaces/").and_then(|rest| rest.split('/').nth(1));
+    matches!(below, Some("links" | "refs")) || below == Some("keys") && method == Method::PUT
 }
 
 /// The name in `/v1/keyspaces/{name}/keys`.
@@ -204,7 +227,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for App {
             }
             let answered = app.answer(request).await;
             let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
-            app.state.counters.answered(response.status());
+            app.state.counters.answered(&response);
             Ok(response)
         })
     }
@@ -232,6 +255,8 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/keyspaces/{ks}/refs/batch", post(links::refer_all).fallback(only_post))
         .route("/v1/keyspaces/{ks}/refs/{ref}", get(links::referred).fallback(only_get))
         .route("/v1/keyspaces/{ks}/used", post(links::import_used).fallback(only_post))
+        .route("/v1/keyspaces/{ks}/fill", post(rows::fill).fallback(only_post))
+        .route("/v1/keyspaces/{ks}/import", post(rows::import).fallback(only_post))
         .route("/v1/keyspaces/{ks}/range", get(decode::range).fallback(only_get))
         .route("/v1/decode", get(decode::at).fallback(only_get))
         .route("/v1/decode/{id}", get(decode::decode).fallback(only_get))
@@ -241,8 +266,12 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/nodes", get(ledger::nodes).fallback(only_get))
         .route("/v1/workers", get(ledger::workers).fallback(only_get))
         .route("/v1/claims", get(ledger::claims).fallback(only_get))
+        .route("/v1/incidents", get(incidents::list).fallback(only_get))
         .route("/v1/tokens", get(tokens::list).post(tokens::create).fallback(only_get_post))
         .route("/v1/tokens/{id}", delete(tokens::revoke).fallback(only_delete))
+        .route("/v1/stream", get(stream::stream).fallback(only_get))
+        .route("/", get(dashboard::page).fallback(only_get))
+        .route("/assets/{file}", get(dashboard::file).fallback(only_get))
         .route("/healthz", get(status::healthz).fallback(only_get))
         .route("/readyz", get(status::readyz).fallback(only_get))
         .route("/metrics", get(metrics::metrics).fallback(only_get))

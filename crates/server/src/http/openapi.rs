@@ -6,7 +6,7 @@ use utoipa::{
     openapi::{ContentBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, path::Operation},
 };
 
-use super::{decode, keyspaces, ledger, links, status, tokens};
+use super::{decode, incidents, keyspaces, ledger, links, rows, status, stream, tokens};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -18,7 +18,7 @@ use super::{decode, keyspaces, ledger, links, status, tokens};
     ),
     paths(
         keyspaces::take_doc, keyspaces::inspect, keyspaces::create, keyspaces::list, keyspaces::show,
-        keyspaces::tune, keyspaces::retire,
+        keyspaces::tune, keyspaces::retire, rows::fill, rows::import,
         links::claim, links::create, links::create_all, links::bind, links::show, links::change, links::delete,
         links::list, links::refer, links::refer_all, links::referred, links::references, links::import_used,
         decode::decode,
@@ -26,7 +26,7 @@ use super::{decode, keyspaces, ledger, links, status, tokens};
         decode::range,
         ledger::show, ledger::advance, ledger::backup, ledger::nodes,
         ledger::workers,
-        ledger::claims, tokens::create, tokens::list, tokens::revoke, status::healthz, status::readyz
+        ledger::claims, tokens::create, tokens::list, tokens::revoke, incidents::list, status::healthz, status::readyz, stream::stream
     ),
     components(schemas(keymill_api::Problem, keymill_api::FieldError)),
     modifiers(&Refusals),

@@ -13,7 +13,7 @@ use hyper::{
 };
 use keymill_api::{Code, Refusal};
 use keymill_id::ROUTE_WORDS;
-use keymill_issuer::Served;
+use keymill_issuer::{IssueError, Served};
 
 use super::{
     State,
@@ -69,12 +69,19 @@ pub(super) async fn follow(
         None => state.names.root(),
         Some(name) => match state.node.known(name) {
             Some(served) => Some(served),
-            None => state.node.keyspace(name).await.ok(),
+            None => match state.node.keyspace(name).await {
+                Ok(served) => Some(served),
+                Err(IssueError::KeyspaceNotFound) => None,
+                Err(error) => return Err(error.into()),
+            },
         },
     };
-    let Some(served) = served else { return Ok(absent(headers, None)) };
+    let Some(served) = served else {
+        state.names.missed(from)?;
+        return Ok(absent(headers, None));
+    };
     if preview {
-        return preview_page(state, &served, key, headers).await;
+        return preview_page(state, &served, key, headers, from).await;
     }
     Ok(match state.names.follow(&served, key, from).await? {
         Resolved::To(to) => redirect(served.settings().tuned.redirect, to),
@@ -123,10 +130,15 @@ async fn preview_page(
     served: &Arc<Served>,
     key: &str,
     headers: &HeaderMap,
+    from: IpAddr,
 ) -> Result<Response<Body>, Refusal> {
     let link = match state.names.link(served, key).await {
-        Ok(link) => link,
-        Err(refusal) if refusal.code == Code::KeyNotFound => return Ok(absent(headers, None)),
+        Ok(link) if state.names.is_allowed(served, &link.url) => link,
+        Ok(_) => return Ok(absent(headers, None)),
+        Err(refusal) if refusal.code == Code::KeyNotFound => {
+            state.names.missed(from)?;
+            return Ok(absent(headers, None));
+        }
         Err(refusal) if refusal.code == Code::LinkGone => {
             return Ok(problem(
                 headers,

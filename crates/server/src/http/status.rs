@@ -11,29 +11,32 @@ use super::{State, answer::Json};
 #[utoipa::path(get, path = "/healthz", tag = "status", summary = "The process lives",
     responses((status = 200, body = Health)))]
 pub(crate) async fn healthz(With(state): With<Arc<State>>) -> Json<Health> {
+    Json(StatusCode::OK, health(&state))
+}
+
+pub(super) fn health(state: &State) -> Health {
     let ledger = state.node.ledger();
     let node_state = state.node.state().borrow().clone();
     let identity = state.node.ledger_identity();
-    Json(
-        StatusCode::OK,
-        Health {
-            status: "ok".to_owned(),
-            version: crate::VERSION.to_owned(),
-            node: state.node.name().to_string(),
-            ledger: HealthLedger {
-                region: identity.as_ref().and_then(|identity| identity.region),
-                id: identity.map(|identity| identity.id.0),
-                store: ledger.store().to_owned(),
-                grade: ledger.grade(),
-                state: match node_state {
-                    NodeState::Halted { .. } => "halted",
-                    _ if state.node.ledger_answers() => "ok",
-                    _ => "unreachable",
-                }
-                .to_owned(),
-            },
+    Health {
+        status: "ok".to_owned(),
+        version: crate::VERSION.to_owned(),
+        node: state.node.name().to_string(),
+        ledger: HealthLedger {
+            region: identity.as_ref().and_then(|identity| identity.region),
+            id: identity.map(|identity| identity.id.0),
+            store: ledger.store().to_owned(),
+            grade: ledger.grade(),
+            state: match node_state {
+                NodeState::Halted { .. } => "halted",
+                // It was never reached, so nothing is known of it.
+                NodeState::Starting { .. } => "unreachable",
+                _ if state.node.ledger_answers() => "ok",
+                _ => "unreachable",
+            }
+            .to_owned(),
         },
-    )
+    }
 }
 
 #[utoipa::path(get, path = "/readyz", tag = "status", summary = "The node serves keys",

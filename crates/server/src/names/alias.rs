@@ -72,7 +72,17 @@ impl Names {
 
     /// Makes sure that the pool will not issue `name`, or says why that cannot be.
     pub(super) async fn withhold_alias(&self, served: &Arc<Served>, name: &str) -> Result<(), Refusal> {
-        match self.standing(served, name).await? {
+        let standing = self.standing(served, name).await?;
+        self.refuse_unless_withheld(served, name, standing).await
+    }
+
+    pub(super) async fn refuse_unless_withheld(
+        &self,
+        served: &Arc<Served>,
+        name: &str,
+        standing: Standing,
+    ) -> Result<(), Refusal> {
+        match standing {
             Standing::Withheld => Ok(()),
             Standing::Taken => Err(name_taken("issued", format!("`{name}` is in use; choose another name"))),
             Standing::Passed => {

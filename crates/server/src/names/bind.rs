@@ -8,7 +8,13 @@ use keymill_id::Definition;
 use keymill_issuer::{KeyState, Served};
 use keymill_registry::{Bind, Bound, Entry, Kind};
 
-use super::{Names, Once, Said, alias::Standing, name_taken, receipt::overtaken, refuse};
+use super::{
+    Names, Once, Said,
+    alias::{Standing, taken_by_entry},
+    name_taken,
+    receipt::overtaken,
+    refuse,
+};
 
 impl Names {
     /// `PUT /v1/keyspaces/{ks}/links/{key}`, and `SET key url NX`.
@@ -57,6 +63,7 @@ impl Names {
             Bound::Same(entry) => {
                 self.conclude(once, Said::json(StatusCode::OK, &self.view(served, &entry))).await
             }
+            Bound::AlreadyBound(entry) if entry.kind == Kind::Used => Err(taken_by_entry(&entry, &name)),
             Bound::AlreadyBound(_) => {
                 let detail =
                     format!("`{name}` leads elsewhere already; change it with PATCH, or take another");

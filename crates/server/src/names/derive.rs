@@ -6,7 +6,7 @@ use keymill_api::{Code, Refusal};
 use keymill_id::{Definition, NONCE_LENGTH};
 use keymill_issuer::{IssueError, Served};
 use keymill_registry::{
-    Derive, Derived, Entry,
+    Bind, Bound, Derive, Derived, Entry,
     rules::{canonical::canonical, target::Target},
 };
 
@@ -45,17 +45,36 @@ impl Names {
             );
             Refusal::new(Code::Exhausted, detail)
         };
-        let (entry, new, collisions) = match self.registry()?.derive(derive).await.map_err(refuse)? {
-            Derived::New { entry, collisions } => (Ok(entry), true, collisions),
-            Derived::Known { entry } => (Ok(entry), false, 0),
-            Derived::Exhausted { collisions } => (Err(full()), false, collisions),
-            Derived::Gone => (Err(gone("the key of this content")), false, 0),
-            Derived::Overtaken { .. } => (Err(full()), false, 0),
+        let (made, collisions) = match self.registry()?.derive(derive.clone()).await.map_err(refuse)? {
+            Derived::New { entry, collisions } => (Ok(Made { entry, new: true }), collisions),
+            Derived::Known { entry } => (self.bind_known(derive, entry).await, 0),
+            Derived::Exhausted { collisions } => (Err(full()), collisions),
+            Derived::Gone => (Err(gone("the key of this content")), 0),
+            Derived::Overtaken { .. } => (Err(full()), 0),
         };
         self.counters.collisions.fetch_add(collisions.into(), Ordering::Relaxed);
-        let entry = entry?;
-        self.remembered.forget(served.name.as_str(), &entry.name);
-        Ok(Made { entry, new })
+        let made = made?;
+        self.remembered.forget(served.name.as_str(), &made.entry.name);
+        Ok(made)
+    }
+
+    /// Content that has a key, as a reference, and leads nowhere yet: now it does.
+    async fn bind_known(&self, derive: Derive, entry: Entry) -> Result<Made, Refusal> {
+        let (None, Some(target)) = (&entry.target, derive.target) else {
+            return Ok(Made { entry, new: false });
+        };
+        let Derive { keyspace, owner, expires_at_ms, at_ms, .. } = derive;
+        let (name, kind) = (entry.name, entry.kind);
+        let (skeleton, only_new, receipt) = (None, false, None);
+        let bind =
+            Bind { keyspace, name, kind, target, owner, expires_at_ms, at_ms, skeleton, only_new, receipt };
+        match self.registry()?.bind(bind).await.map_err(refuse)? {
+            Bound::New(entry) => Ok(Made { entry, new: true }),
+            Bound::Same(entry) | Bound::AlreadyBound(entry) => Ok(Made { entry, new: false }),
+            Bound::Gone | Bound::LookAlike { .. } | Bound::Overtaken { .. } => {
+                Err(gone("the key of this content"))
+            }
+        }
     }
 
     /// The key that `content` has, if it has one.
@@ -94,7 +113,7 @@ impl Names {
         Ok(Derive {
             keyspace: served.name.to_string(),
             identity: subject.identity().to_string(),
-            candidates: subject.candidates().take(PROPOSALS).map(|candidate| candidate.key).collect(),
+            candidates: subject.candidates().take(PROPOSALS).collect(),
             target: None,
             owner,
             expires_at_ms: None,

@@ -4,7 +4,7 @@ use keymill_api::{KeyView, Refusal};
 use keymill_issuer::{Inspection, KeyState, Served};
 use keymill_registry::Kind;
 
-use super::{Names, refuse};
+use super::{Names, is_name, refuse};
 
 impl Names {
     /// `found` is what the ledger says. `None`: nobody knows the text.
@@ -18,7 +18,7 @@ impl Names {
         let view = |found: &Inspection| KeyView::new(keyspace, text, found);
         let Ok(registry) = self.registry() else { return Ok(found.as_ref().map(view)) };
         let name = self.name_of(served, text);
-        if name.len() > keymill_registry::limits::NAME_MAX {
+        if !is_name(&name) {
             return Ok(found.as_ref().map(view));
         }
         let entry = registry.entry(keyspace, &name).await.map_err(refuse)?;

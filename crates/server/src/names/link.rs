@@ -16,7 +16,7 @@ use super::{
     Names, Once, Said,
     alias::{Standing, standing, taken_by_entry},
     bind::{as_bound, gone},
-    name_taken,
+    is_name, name_taken, page_after,
     receipt::overtaken,
     refuse,
 };
@@ -147,12 +147,12 @@ impl Names {
         let standings = self.standings(served, &named).await?;
         for ((index, wanted), standing) in named.into_iter().zip(standings) {
             let alias = wanted.alias.clone().unwrap_or_default();
-            if standing == Standing::Withheld {
-                places.push(index);
-                binds.push(self.new_bind(served, alias, Kind::Alias, &wanted));
-            } else {
-                let detail = format!("`{alias}` is in use; choose another name");
-                made.push((index, Err(name_taken("issued", detail))));
+            match self.refuse_standing(served, &alias, standing).await {
+                Ok(()) => {
+                    places.push(index);
+                    binds.push(self.new_bind(served, alias, Kind::Alias, &wanted));
+                }
+                Err(refusal) => made.push((index, Err(refusal))),
             }
         }
         let count = u32::try_from(unnamed.len()).expect("a batch is small");
@@ -175,6 +175,20 @@ impl Names {
             made.push((index, link));
         }
         Ok(made)
+    }
+
+    /// Says of a name that the pool has passed what has it now. The others are looked for when they are bound.
+    async fn refuse_standing(
+        &self,
+        served: &Arc<Served>,
+        name: &str,
+        standing: Standing,
+    ) -> Result<(), Refusal> {
+        if standing == Standing::Withheld {
+            return Ok(());
+        }
+        self.refuse_known(served, name).await?;
+        self.refuse_unless_withheld(served, name, standing).await
     }
 
     /// Withholds all chosen names of a batch at once.
@@ -217,7 +231,7 @@ impl Names {
             None => Expiry::AsItIs,
             Some(stated) => expiry_ms(stated, now)?.map_or(Expiry::Never, |ms| Expiry::At(signed(ms))),
         };
-        let name = self.name_of(served, text).into_owned();
+        let name = self.kept_name(served, text)?;
         let changed = self
             .registry()?
             .update(Change {
@@ -238,7 +252,7 @@ impl Names {
     }
 
     pub(crate) async fn delete(&self, served: &Served, text: &str) -> Result<(), Refusal> {
-        let name = self.name_of(served, text).into_owned();
+        let name = self.kept_name(served, text)?;
         let at_ms = self.now_ms();
         let reusable =
             (self.reuse_after > Duration::ZERO).then(|| at_ms.saturating_add(ms(self.reuse_after)));
@@ -261,13 +275,19 @@ impl Names {
         let listing = Listing {
             keyspace: served.name.to_string(),
             query: query.filter(|query| !query.is_empty()),
-            after,
+            after: page_after(after)?,
             live_at_ms: Some(self.now_ms()),
             limit: u32::try_from(limit).expect("a page is small"),
         };
         let Page { entries, next: next_cursor } = self.registry()?.list(listing).await.map_err(refuse)?;
         let links = entries.iter().map(|entry| self.view(served, entry)).collect();
         Ok(LinkList { links, next_cursor })
+    }
+
+    /// The name of a link that may be there.
+    fn kept_name(&self, served: &Served, text: &str) -> Result<String, Refusal> {
+        let name = self.name_of(served, text).into_owned();
+        if is_name(&name) { Ok(name) } else { Err(no_link(&name)) }
     }
 
     fn wanted(&self, served: &Served, link: NewLink) -> Result<Wanted, Refusal> {

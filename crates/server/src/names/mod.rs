@@ -19,7 +19,7 @@ use keymill_api::{Code, LinkView, Refusal, rfc3339};
 use keymill_id::KeyspaceName;
 use keymill_issuer::{Node, Served};
 use keymill_ledger::Timestamp;
-use keymill_registry::{Entry, Registry, RegistryError, rules::target::OwnHost};
+use keymill_registry::{Entry, Registry, RegistryError, limits::NAME_MAX, rules::target::OwnHost};
 
 use crate::config::Config;
 
@@ -183,6 +183,22 @@ fn refuse(error: RegistryError) -> Refusal {
             tracing::error!(%error, "the registry failed: {error}");
             Refusal::new(Code::Internal, "the registry cannot do that; tell whoever runs this server")
         }
+    }
+}
+
+/// Whether anything could be kept under such a name.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= NAME_MAX && !text.contains('\0')
+}
+
+/// Where a page starts, if that is where another one ended.
+fn page_after(cursor: Option<String>) -> Result<Option<String>, Refusal> {
+    match cursor {
+        Some(cursor) if !is_name(&cursor) => {
+            let detail = "`cursor` is not one that a page named; leave it out to start at the beginning";
+            Err(Refusal::field(Code::InvalidField, "cursor", detail))
+        }
+        other => Ok(other),
     }
 }
 

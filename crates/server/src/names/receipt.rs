@@ -16,8 +16,9 @@ use super::{Names, refuse};
 use crate::auth::Caller;
 
 pub(crate) const HEADER: &str = "idempotency-key";
-/// How long a try may take before another one may overtake it.
-const TRY_FOR: Duration = Duration::from_secs(30);
+/// How long a try may take before another one may overtake it. That is safe at any time, and only wastes what the
+/// first one did; but whoever retries after a crash waits for so long.
+const TRY_FOR: Duration = Duration::from_secs(10);
 
 /// What is answered, and was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

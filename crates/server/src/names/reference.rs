@@ -9,7 +9,7 @@ use keymill_registry::{
     rules::reference::{self, ReferenceError},
 };
 
-use super::{Names, Once, Said, link::key_text, receipt::overtaken, refuse};
+use super::{Names, Once, Said, link::key_text, page_after, receipt::overtaken, refuse};
 use crate::auth::Caller;
 
 impl Names {
@@ -163,6 +163,7 @@ impl Names {
         limit: usize,
     ) -> Result<RefList, Refusal> {
         let most = u32::try_from(limit + 1).expect("a page is small");
+        let after = page_after(after)?;
         let mut found = self
             .registry()?
             .references(served.name.as_str(), after.as_deref(), most)

@@ -36,11 +36,16 @@ impl Names {
             }
             What::Leads { .. } | What::Gone => Ok(Resolved::Gone),
             What::Nothing => {
-                Counters::count(&self.counters.absent);
-                self.misses.charge(from, self.node.elapsed()).map_err(too_many)?;
+                self.missed(from)?;
                 Ok(Resolved::Nothing)
             }
         }
+    }
+
+    /// Charges `from` for asking for a link that is not there.
+    pub(crate) fn missed(&self, from: IpAddr) -> Result<(), Refusal> {
+        Counters::count(&self.counters.absent);
+        self.misses.charge(from, self.node.elapsed()).map_err(too_many)
     }
 
     /// Where a key leads, without a visit.
@@ -77,6 +82,11 @@ impl Names {
             None => What::Nothing,
         };
         Ok(self.remembered.put(keyspace, &name, what, now))
+    }
+
+    /// Whether a target that is kept would be accepted today.
+    pub(crate) fn is_allowed(&self, served: &Served, target: &str) -> bool {
+        self.location(served, target).is_some()
     }
 
     /// A target that would be refused today leads nowhere, however it came to be stored.

@@ -1,7 +1,7 @@
 //! Keys of an older system, which must never be issued.
 
 use keymill_api::{Code, Refusal, RejectedKey, USED_MAX, UsedAnswer};
-use keymill_id::Definition;
+use keymill_id::{Definition, Number};
 use keymill_issuer::Served;
 use keymill_ledger::{HoleKind, ops::Withheld};
 use keymill_registry::rules::alias::Alias;
@@ -10,10 +10,22 @@ use super::{Names, refuse};
 
 /// The longest key of an older system.
 const USED_LENGTH_MAX: usize = 64;
+/// Numbers withheld by one write in the ledger. It asks for each of them, over the wire if the engine is there,
+/// and others wait for it meanwhile.
+const WITHHELD_AT_ONCE: usize = 500;
+
+/// Keys by what keeps them from being issued, each with its place in the request.
+#[derive(Default)]
+struct Sorted {
+    /// The pool can spell them: they are withheld from it.
+    spelled: Vec<(usize, Number)>,
+    /// It cannot: they become names that nobody can have.
+    others: Vec<(usize, String)>,
+    rejected: Vec<RejectedKey>,
+}
 
 impl Names {
-    /// `POST /v1/keyspaces/{ks}/used`: those that the pool can spell are withheld from it, and the others become
-    /// names that nobody can have.
+    /// `POST /v1/keyspaces/{ks}/used`. What was withheld when this fails stays withheld: asking again goes on.
     pub(crate) async fn import_used(
         &self,
         served: &Served,
@@ -28,57 +40,78 @@ impl Names {
             return Err(Refusal::new(Code::WrongScheme, detail));
         }
         self.node.refuse_unless_serving()?;
-        let mut answer = UsedAnswer { imported: 0, known: 0, rejected: Vec::new() };
-        let (mut numbers, mut spelled, mut others, mut names) = (vec![], vec![], vec![], vec![]);
-        for (index, key) in keys.iter().enumerate() {
-            match served.mint().and_then(|mint| mint.number_of(key)) {
-                Some(number) => {
-                    spelled.push(index);
-                    numbers.push(number);
-                }
-                None => match Alias::parse(key, USED_LENGTH_MAX) {
-                    Err(error) if !error.is_reserved() => {
-                        answer.rejected.push(rejected(index, key, &error.to_string()));
-                    }
-                    _ => {
-                        others.push(index);
-                        names.push(key.clone());
-                    }
-                },
-            }
+        let Sorted { spelled, others, rejected } = sorted(served, &keys);
+        let mut answer = UsedAnswer { imported: 0, known: 0, rejected };
+        for piece in spelled.chunks(WITHHELD_AT_ONCE) {
+            self.withhold_used(served, &keys, piece, &mut answer).await?;
         }
-        if !numbers.is_empty() {
-            let withheld = self.node.withhold(served, numbers, HoleKind::Import).await;
-            for (index, withheld) in spelled.into_iter().zip(withheld.map_err(|error| Refusal::from(&error))?)
-            {
-                match withheld {
-                    Withheld::Made => answer.imported += 1,
-                    Withheld::AlreadyThere(HoleKind::Import) => answer.known += 1,
-                    Withheld::AlreadyThere(_) => {
-                        answer.rejected.push(rejected(index, &keys[index], "is a name that someone has"));
-                    }
-                    Withheld::Passed => {
-                        answer.rejected.push(rejected(index, &keys[index], "was issued by this keyspace"));
-                    }
-                }
-            }
-        }
-        if !names.is_empty() {
-            let marked = self.registry()?.mark_used(served.name.as_str(), names, self.now_ms()).await;
-            for new in marked.map_err(refuse)? {
-                if new {
-                    answer.imported += 1;
-                } else {
-                    answer.known += 1;
-                }
-            }
-            for index in others {
-                self.remembered.forget(served.name.as_str(), &keys[index]);
-            }
-        }
+        self.name_used(served, others, &mut answer).await?;
         answer.rejected.sort_by_key(|rejected| rejected.index);
         Ok(answer)
     }
+
+    async fn withhold_used(
+        &self,
+        served: &Served,
+        keys: &[String],
+        piece: &[(usize, Number)],
+        answer: &mut UsedAnswer,
+    ) -> Result<(), Refusal> {
+        let numbers = piece.iter().map(|(_, number)| *number).collect();
+        let withheld = self.node.withhold(served, numbers, HoleKind::Used).await;
+        for ((index, _), withheld) in piece.iter().zip(withheld.map_err(|error| Refusal::from(&error))?) {
+            let reason = match withheld {
+                Withheld::Made => {
+                    answer.imported += 1;
+                    continue;
+                }
+                Withheld::AlreadyThere(HoleKind::Used) => {
+                    answer.known += 1;
+                    continue;
+                }
+                Withheld::AlreadyThere(HoleKind::Route) => "is a route of the service, and never issued",
+                Withheld::AlreadyThere(_) => "is a name or a key that someone has",
+                Withheld::Passed => "was issued by this keyspace, or waits to be in some node's stock",
+            };
+            answer.rejected.push(rejected(*index, &keys[*index], reason));
+        }
+        Ok(())
+    }
+
+    async fn name_used(
+        &self,
+        served: &Served,
+        others: Vec<(usize, String)>,
+        answer: &mut UsedAnswer,
+    ) -> Result<(), Refusal> {
+        if others.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
+        let marked = self.registry()?.mark_used(served.name.as_str(), names.clone(), self.now_ms()).await;
+        for (name, new) in names.iter().zip(marked.map_err(refuse)?) {
+            *(if new { &mut answer.imported } else { &mut answer.known }) += 1;
+            self.remembered.forget(served.name.as_str(), name);
+        }
+        Ok(())
+    }
+}
+
+fn sorted(served: &Served, keys: &[String]) -> Sorted {
+    let mut sorted = Sorted::default();
+    for (index, key) in keys.iter().enumerate() {
+        if let Some(number) = served.mint().and_then(|mint| mint.number_of(key)) {
+            sorted.spelled.push((index, number));
+            continue;
+        }
+        match Alias::parse(key, USED_LENGTH_MAX) {
+            Err(error) if !error.is_reserved() => {
+                sorted.rejected.push(rejected(index, key, &error.to_string()));
+            }
+            _ => sorted.others.push((index, key.clone())),
+        }
+    }
+    sorted
 }
 
 fn rejected(index: usize, key: &str, reason: &str) -> RejectedKey {

@@ -53,6 +53,8 @@ pub(crate) struct Front {
     seats: Arc<Semaphore>,
     /// One for each command that asks the ledger: a stuck one must not collect them without bound.
     desk: Semaphore,
+    /// The same for links, which whole applications ask for.
+    names_desk: Semaphore,
     connections: AtomicU64,
     stopping: AtomicBool,
     /// Where commands wait that cannot be answered at once.
@@ -70,7 +72,8 @@ impl Front {
         address: SocketAddr,
     ) -> Arc<Self> {
         let seats = limits.resp_connections.min(u32::MAX as usize >> 1).min(Semaphore::MAX_PERMITS);
-        let desk = limits.admin_requests.min(Semaphore::MAX_PERMITS);
+        let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
+        let (desk, names_desk) = (places(limits.admin_requests), places(limits.name_requests));
         Arc::new(Self {
             node,
             names,
@@ -80,7 +83,8 @@ impl Front {
             port: address.port(),
             started: Instant::now(),
             seats: Arc::new(Semaphore::new(seats)),
-            desk: Semaphore::new(desk),
+            desk,
+            names_desk,
             connections: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             runtime: Handle::current(),
@@ -106,6 +110,12 @@ impl Front {
     /// The same for what only the ledger can answer, so long as not too many ask already.
     async fn ask_ledger<T>(&self, asked: impl Future<Output = T>) -> Result<T, Refusal> {
         let _place = self.desk.try_acquire().map_err(|_| Refusal::from(IssueError::Overloaded))?;
+        self.in_time(asked).await
+    }
+
+    /// The same for where keys lead.
+    async fn ask_names<T>(&self, asked: impl Future<Output = T>) -> Result<T, Refusal> {
+        let _place = self.names_desk.try_acquire().map_err(|_| Refusal::from(IssueError::Overloaded))?;
         self.in_time(asked).await
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn get(call: &mut Call<'_>) -> Outcome {
     Outcome::Later(Box::pin(async move {
         front.names.registry()?;
         let Some((served, key)) = place(&front, &caller, &text).await? else { return Ok(Answer::Null) };
-        let target = front.ask_ledger(front.names.peek(&served, key)).await??;
+        let target = front.ask_names(front.names.peek(&served, key)).await??;
         Ok(target.map_or(Answer::Null, |target| Answer::Text(target.into_bytes())))
     }))
 }
@@ -35,7 +35,7 @@ pub(crate) fn set(call: &mut Call<'_>) -> Outcome {
             return Err(Refusal::new(Code::KeyspaceNotFound, detail));
         };
         let link = BindLink { url, expires_in: options.seconds };
-        let bound = front.ask_ledger(front.names.bind(&served, key, &link, &Once::Unasked)).await?;
+        let bound = front.ask_names(front.names.bind(&served, key, &link, &Once::Unasked)).await?;
         match bound {
             Ok(_) => Ok(Answer::Word("OK")),
             Err(refusal) if matches!(refusal.code, Code::AlreadyBound | Code::NameTaken | Code::LinkGone) => {
