@@ -4,6 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::{
+    import_args::{Export, Import},
+    keyspace_args::{CreateKeyspace, Tuning},
+    watch_args::Watch,
+};
+
 /// Unique keys and IDs, served from memory.
 #[derive(Debug, Parser)]
 #[command(
@@ -107,6 +113,20 @@ pub(crate) enum Command {
   keymill bench
   keymill bench tickets --clients 50 --seconds 10 --count 100")]
     Bench(Bench),
+    /// Bring in what an older system made.
+    #[command(subcommand)]
+    Import(Import),
+    /// Write down what an older system's IDs became.
+    #[command(subcommand)]
+    Export(Export),
+    /// Look after levels from outside: restart a filler, call someone, beat while all is well.
+    #[command(after_help = "Examples:
+  keymill watch --sink alertmanager=http://127.0.0.1:9093 --heartbeat-url https://hc.example/abc
+  keymill watch --once --json
+  keymill watch --target 'redis://127.0.0.1/0?key=links' --restart-below 20M --page-below 10M \\
+      --restart-command 'systemctl restart filler' --sink webhook=https://hooks.example/x --template page.json
+  keymill watch --target 'postgres://app@db/app?table=available_keys' --page-below 2h --once")]
+    Watch(Box<Watch>),
     /// Print completions for a shell.
     #[command(after_help = "Example:
   keymill completions bash > /etc/bash_completion.d/keymill")]
@@ -158,101 +178,6 @@ pub(crate) enum Keyspace {
     },
     /// Take a keyspace out of service, for ever.
     Retire { name: String },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CreateKeyspace {
-    pub name: String,
-    /// pool, sequence, snowflake, uuid4, uuid7 or ulid.
-    #[arg(long)]
-    pub scheme: String,
-    /// Answer GET /{key} from this keyspace; one keyspace of a ledger may.
-    #[arg(long)]
-    pub root: bool,
-    /// base62 base58 base56 base36 crockford32 base64url decimal or custom:SYMBOLS.
-    #[arg(long)]
-    pub alphabet: Option<String>,
-    /// Symbols without prefix and check character.
-    #[arg(long)]
-    pub length: Option<u32>,
-    /// shuffled or sequential.
-    #[arg(long)]
-    pub order: Option<String>,
-    /// What every key starts with.
-    #[arg(long)]
-    pub prefix: Option<String>,
-    /// Append a check character.
-    #[arg(long)]
-    pub check: bool,
-    /// Words never to spell, with commas; or `default`.
-    #[arg(long)]
-    pub blocklist: Option<String>,
-    /// Go on with longer keys when these are used up.
-    #[arg(long)]
-    pub grow: bool,
-    /// virtual.
-    #[arg(long)]
-    pub store: Option<String>,
-    /// A sequence's first ticket.
-    #[arg(long)]
-    pub offset: Option<String>,
-    /// The distance between a sequence's tickets.
-    #[arg(long)]
-    pub step: Option<String>,
-    /// A snowflake's layout: default twitter sonyflake js53 regional, or fields from the top bit down.
-    #[arg(long)]
-    pub layout: Option<String>,
-    /// How long a tick lasts, such as 10ms.
-    #[arg(long)]
-    pub tick: Option<String>,
-    /// Where a snowflake's time starts, such as 2026-01-01T00:00:00Z.
-    #[arg(long)]
-    pub epoch: Option<String>,
-    /// The region that IDs carry.
-    #[arg(long)]
-    pub region: Option<u32>,
-    #[command(flatten)]
-    pub tuning: Tuning,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Tuning {
-    /// How long a node's stock lasts without the ledger, such as 60s.
-    #[arg(long)]
-    pub outage_budget: Option<String>,
-    /// The least a node holds, such as 1024 or 10K.
-    #[arg(long)]
-    pub stock_min: Option<String>,
-    /// The most a node holds, such as 100M.
-    #[arg(long)]
-    pub stock_max: Option<String>,
-    /// Worker ids a node holds at a time.
-    #[arg(long)]
-    pub workers: Option<u16>,
-    /// When the clock goes back: wait, logical or fail.
-    #[arg(long)]
-    pub on_rollback: Option<String>,
-    /// How long to wait for it.
-    #[arg(long)]
-    pub rollback_wait: Option<String>,
-    /// When a tick is used up: wait or borrow.
-    #[arg(long)]
-    pub on_overflow: Option<String>,
-    /// A tick's sequence starts in 0..=this.
-    #[arg(long)]
-    pub sequence_start: Option<u32>,
-    /// How long a worker stays a node's without a word.
-    #[arg(long)]
-    pub lease_ttl: Option<String>,
-    /// How long a worker rests before another node may have it.
-    #[arg(long)]
-    pub recycle_delay: Option<String>,
-    /// How far the clock may jump ahead.
-    #[arg(long)]
-    pub forward_max: Option<String>,
-    /// Keys a second that each node lets out, such as 5000 or 50K.
-    #[arg(long)]
-    pub rate_limit: Option<String>,
 }
 
 /// Which ledger: a server's, a shared engine's, or a file that no server holds.

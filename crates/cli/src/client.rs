@@ -27,6 +27,8 @@ pub(crate) struct Client {
     /// `Bearer TOKEN`, marked as a secret.
     bearer: Option<HeaderValue>,
     http: legacy::Client<Connector, Full<Bytes>>,
+    /// What else to do where no server answers.
+    otherwise: &'static str,
 }
 
 /// A whole answer.
@@ -49,7 +51,9 @@ impl Client {
 
     /// The same for dangerous calls, which may have a listener of their own.
     pub(crate) fn for_admin(global: &Global, data_dir: Option<&Path>) -> anyhow::Result<Self> {
-        Self::to(global, data_dir, |file| file.admin.clone().unwrap_or_else(|| file.http.clone()))
+        let client =
+            Self::to(global, data_dir, |file| file.admin.clone().unwrap_or_else(|| file.http.clone()))?;
+        Ok(Self { otherwise: ", or open the store itself with --data-dir or --ledger", ..client })
     }
 
     fn to(
@@ -67,14 +71,25 @@ impl Client {
             }
         };
         let bearer = token(global.token_file.as_deref())?;
-        let secure = servers.iter().any(|server| server.starts_with("https:"));
+        let secure = servers.iter().any(|server| secure(server));
         let trust = Trust {
             ca: global.tls_ca.clone(),
             identity: global.tls_cert.clone().zip(global.tls_key.clone()),
         };
         let connector = Connector::new(secure.then_some(&trust))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { servers, bearer, http })
+        Ok(Self { servers, bearer, http, otherwise: "" })
+    }
+
+    /// The first of those that would be asked.
+    pub(crate) fn server(&self) -> &str {
+        self.servers.first().map_or(DEFAULT_SERVER, String::as_str)
+    }
+
+    /// The token it would show.
+    pub(crate) fn token(&self) -> Option<String> {
+        let bearer = self.bearer.as_ref()?.to_str().ok()?;
+        bearer.strip_prefix("Bearer ").map(str::to_owned)
     }
 
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
@@ -122,16 +137,23 @@ impl Client {
             match self.http.request(request).await {
                 Ok(response) => return Ok(response),
                 Err(error) if error.is_connect() => last = Some((server, error)),
-                Err(error) => return Err(error).with_context(|| format!("{server} did not answer")),
+                Err(error) => {
+                    let hint = if secure(server) { "" } else { "; if it speaks TLS, write https://" };
+                    return Err(error).with_context(|| format!("{server} did not answer{hint}"));
+                }
             }
         }
         let (server, error) = last.context("no server was named")?;
+        let trust = if secure(server) { "; does --tls-ca vouch for it?" } else { "" };
+        let otherwise = self.otherwise;
         Err(error).with_context(|| {
-            format!(
-                "no server answers at {server}; start one with `keymill serve`, or name one with --server"
-            )
+            format!("no server answers at {server}; start one with `keymill serve`, or name one with --server{otherwise}{trust}")
         })
     }
+}
+
+fn secure(server: &str) -> bool {
+    server.starts_with("https:")
 }
 
 /// The token to show, if there is one: from the file, else from the environment, never from the command line,

@@ -7,9 +7,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod args;
+mod bulk;
 mod client;
 mod commands;
+mod import_args;
+mod keyspace_args;
 mod output;
+mod watch_args;
 
 /// It keeps what threads free in their own pools, which suits many small answers.
 #[global_allocator]

@@ -1,6 +1,6 @@
 //! How answers and failures look.
 
-use keymill_api::Problem;
+use keymill_api::{Code, Problem};
 use serde::Serialize;
 
 /// The server said no, and why.
@@ -9,7 +9,11 @@ pub(crate) struct Refused(pub Problem);
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.0.code.as_str(), self.0.detail)
+        write!(f, "{}: {}", self.0.code.as_str(), self.0.detail)?;
+        match self.0.code {
+            Code::Unauthenticated => f.write_str("; show it with --token-file FILE or KEYMILL_TOKEN"),
+            _ => Ok(()),
+        }
     }
 }
 

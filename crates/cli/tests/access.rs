@@ -314,7 +314,15 @@ fn every_redis_command_wants_its_scope_and_its_keyspace() {
         ("INCRBY KStickets 5", "take"),
         ("LLEN KS", "inspect"),
         ("SCARD KS", "inspect"),
+        ("SET KS:hello http://example.com/2 NX", "name"),
     ];
+    let mut naming = Raw::open(server.resp.unwrap());
+    let name = tokens.iter().find(|token| token.scope == "name").unwrap();
+    naming.ask(&format!("AUTH {}", name.text));
+    for keyspace in ["links", "promo-1"] {
+        let bound = naming.ask(&format!("SET {keyspace}:hello http://example.com/{keyspace} NX"));
+        assert_eq!(bound, Reply::Simple("OK".into()));
+    }
     let prefix = |reply: Reply| match reply {
         Reply::Error(_) => reply.error().0,
         _ => String::new(),
@@ -350,6 +358,14 @@ fn every_redis_command_wants_its_scope_and_its_keyspace() {
         if token.scope == "inspect" {
             let seen = i64::from(token.sees("links"));
             assert_eq!(connection.ask("EXISTS links promo-1 nothing").integer(), 1 + seen);
+            // Where a link leads is nobody's business outside the patterns; redirects are, and are for all.
+            let target = Reply::Bulk("http://example.com/links".into());
+            let expected = if token.sees("links") { target } else { Reply::Null };
+            assert_eq!(connection.ask("GET links:hello"), expected);
+            assert_eq!(connection.ask("GET promo-1:hello"), Reply::Bulk("http://example.com/promo-1".into()));
+            assert_eq!(connection.ask("EXISTS links:hello promo-1:hello").integer(), 1 + seen);
+        } else {
+            assert_eq!(prefix(connection.ask("GET promo-1:hello")), "NOPERM");
             let kind = if token.sees("links") { "list" } else { "none" };
             assert_eq!(connection.ask("TYPE links"), Reply::Simple(kind.into()));
         }

@@ -5,10 +5,11 @@ use std::process::Command;
 mod harness;
 use harness::{Home, finish};
 
-const DOCUMENTS: [(&str, &str); 5] = [
+const DOCUMENTS: [(&str, &str); 6] = [
     ("README.md", include_str!("../../../README.md")),
     ("docs/choosing.md", include_str!("../../../docs/choosing.md")),
     ("docs/operations.md", include_str!("../../../docs/operations.md")),
+    ("docs/names.md", include_str!("../../../docs/names.md")),
     ("docs/api.md", include_str!("../../../docs/api.md")),
     ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
 ];

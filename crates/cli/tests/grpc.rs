@@ -115,7 +115,7 @@ fn python_makes_every_call_from_the_proto_file_alone() {
     server.create(json!({"name": "gone", "scheme": "pool"}));
     assert_eq!(server.ask("DELETE", "/v1/keyspaces/gone", None).status, 200);
     let python = Packages::installed("grpc", PYTHON);
-    let protos = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/proto");
+    let protos = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/proto");
     let address = server.address.to_string();
     let script = "clients_grpc/every_call.py";
     let said = python.run(script, &[&address, protos], 3 * PATIENCE).ok();

@@ -162,6 +162,9 @@ fn every_port_speaks_tls_and_nothing_else() {
     assert_eq!(take(&["--tls-ca", ca.to_str().unwrap()]).ok().trim().len(), 7);
     let stranger = take(&[]);
     assert_eq!(stranger.code, Some(1), "an authority nobody knows is not trusted: {stranger:?}");
+    assert!(stranger.stderr.contains("--tls-ca"), "{stranger:?}");
+    let plain = home.run(&["take", "links", "--server", &format!("http://{}", server.address)]);
+    assert!(plain.code == Some(1) && plain.stderr.contains("https://"), "{plain:?}");
     server.terminate();
 }
 

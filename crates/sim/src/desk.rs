@@ -330,7 +330,7 @@ impl Kind {
             HoleKind::Alias => Self::Alias,
             // Nobody is granted either.
             HoleKind::Drawn | HoleKind::Spent => Self::Drawn,
-            HoleKind::Route | HoleKind::Import => unreachable!("not in this model"),
+            HoleKind::Route | HoleKind::Import | HoleKind::Used => unreachable!("not in this model"),
         }
     }
 }

@@ -5,7 +5,7 @@ use keymill_api::{KeyspaceList, KeyspaceView};
 use serde_json::{Map, Value};
 
 use crate::{
-    args::{CreateKeyspace, Keyspace, Tuning},
+    args::Keyspace,
     client::{Client, segment},
     output,
 };
@@ -14,12 +14,10 @@ pub(crate) async fn run(client: &Client, command: Keyspace, json: bool) -> anyho
     let one = |name: &str| format!("/v1/keyspaces/{}", segment(name));
     let view: KeyspaceView = match command {
         Keyspace::List => return list(client, json).await,
-        Keyspace::Create(args) => client.post("/v1/keyspaces", &body(*args)).await?.read()?,
+        Keyspace::Create(args) => client.post("/v1/keyspaces", &*args).await?.read()?,
         Keyspace::Show { name } => client.get(&one(&name)).await?.read()?,
         Keyspace::Tune { name, tuning } => {
-            let mut fields = Map::new();
-            tune(&mut fields, *tuning);
-            client.send_json(Method::PATCH, &one(&name), &fields).await?.read()?
+            client.send_json(Method::PATCH, &one(&name), &*tuning).await?.read()?
         }
         Keyspace::Retire { name } => {
             client.send_json(Method::DELETE, &one(&name), &Map::new()).await?.read()?
@@ -101,51 +99,4 @@ fn spell(object: &Value) -> String {
         other => format!("{name}={other}"),
     };
     fields.iter().map(field).collect::<Vec<_>>().join(" ")
-}
-
-/// Only what was stated goes into the body: the rest takes its default, or what the ledger has.
-fn body(args: CreateKeyspace) -> Map<String, Value> {
-    let mut fields = Map::new();
-    fields.insert("name".to_owned(), args.name.into());
-    fields.insert("scheme".to_owned(), args.scheme.into());
-    let texts = [
-        ("alphabet", args.alphabet),
-        ("order", args.order),
-        ("prefix", args.prefix),
-        ("store", args.store),
-        ("offset", args.offset),
-        ("step", args.step),
-        ("layout", args.layout),
-        ("tick", args.tick),
-        ("epoch", args.epoch),
-    ];
-    fields.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
-    let switches = [("root", args.root), ("check", args.check), ("grow", args.grow)];
-    fields.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name.to_owned(), on.into())));
-    let counts = [("length", args.length), ("region", args.region)];
-    fields.extend(counts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
-    if let Some(words) = args.blocklist {
-        let list = || words.split(',').map(|word| word.trim().into()).collect::<Vec<Value>>().into();
-        fields.insert("blocklist".to_owned(), if words == "default" { words.into() } else { list() });
-    }
-    tune(&mut fields, args.tuning);
-    fields
-}
-
-fn tune(fields: &mut Map<String, Value>, tuning: Tuning) {
-    let texts = [
-        ("outage_budget", tuning.outage_budget),
-        ("stock_min", tuning.stock_min),
-        ("stock_max", tuning.stock_max),
-        ("on_rollback", tuning.on_rollback),
-        ("rollback_wait", tuning.rollback_wait),
-        ("on_overflow", tuning.on_overflow),
-        ("lease_ttl", tuning.lease_ttl),
-        ("recycle_delay", tuning.recycle_delay),
-        ("forward_max", tuning.forward_max),
-        ("rate_limit", tuning.rate_limit),
-    ];
-    fields.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
-    let counts = [("workers", tuning.workers.map(u32::from)), ("sequence_start", tuning.sequence_start)];
-    fields.extend(counts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
 }

@@ -3,6 +3,7 @@
 use crate::{
     args::{Cli, Command},
     client::Client,
+    import_args::{Export, Import},
 };
 
 mod bench;
@@ -10,11 +11,14 @@ mod decode;
 mod inspect;
 mod keyspace;
 mod ledger;
+mod legacy;
 mod place;
 mod plan;
 mod serve;
 mod take;
 mod token;
+mod used;
+mod watch;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let global = cli.global;
@@ -32,6 +36,15 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Ledger(command) => block_on(ledger::run(&global, command)),
         Command::Token(command) => block_on(token::run(&global, command)),
         Command::Plan(args) => plan::run(&args, global.json),
+        Command::Import(Import::Used(args)) => block_on(used::run(&client()?, &args, global.json)),
+        Command::Import(Import::Legacy(args)) => block_on(legacy::import(&client()?, &args, global.json)),
+        Command::Export(Export::Legacy(args)) => block_on(legacy::export(&client()?, &args)),
+        Command::Watch(args) => {
+            if !block_on(watch::run(&global, &args))? {
+                std::process::exit(1);
+            }
+            Ok(())
+        }
         Command::Bench(args) => block_on(bench::run(&client()?, &args, global.json)),
         Command::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();

@@ -21,6 +21,7 @@ use tempfile::TempDir;
 pub(crate) mod dice;
 pub(crate) mod http;
 pub(crate) mod keys;
+pub(crate) mod names;
 pub(crate) mod python;
 
 pub(crate) use http::{Answer, Connection};

@@ -1,0 +1,83 @@
+//! What `keymill import` and `keymill export` take.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Import {
+    /// Withhold the codes of an older system, so that no pool ever issues them.
+    #[command(after_help = "One code a line, or the first column of a CSV file. Run it again after a break: what is
+withheld already is known, and changes nothing.
+
+Examples:
+  keymill import used --keyspace links codes.txt
+  keymill import used --keyspace links --header old-links.csv --rejects rejects.csv")]
+    Used(ImportUsed),
+    /// Give every ID of an older system a key; the same ID always has the same one.
+    #[command(after_help = "The first column of a CSV file is the older ID. Each becomes a line `older ID,key`. Run it
+again after a break: IDs that have a key keep it.
+
+Examples:
+  keymill import legacy --keyspace orders orders.csv > orders-with-keys.csv
+  keymill import legacy --keyspace orders --header orders.csv --out keys.csv --rejects rejects.csv")]
+    Legacy(ImportLegacy),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Export {
+    /// Write down which key every ID of an older system has.
+    #[command(after_help = "Examples:
+  keymill export legacy --keyspace orders > keys.csv
+  keymill export legacy --keyspace orders --format jsonl --out keys.jsonl")]
+    Legacy(ExportLegacy),
+}
+
+/// A file and what is special about it.
+#[derive(Debug, Args)]
+pub(crate) struct SourceArgs {
+    #[arg(long, value_name = "KS")]
+    pub keyspace: String,
+    /// The file, or - for standard input.
+    pub file: PathBuf,
+    /// The first line names the columns, and is passed over.
+    #[arg(long)]
+    pub header: bool,
+    /// Where lines that cannot be used are written, with their number and the reason; else stderr.
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportUsed {
+    #[command(flatten)]
+    pub source: SourceArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportLegacy {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Where `older ID,key` is written, once all is done; else stdout.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportLegacy {
+    #[arg(long, value_name = "KS")]
+    pub keyspace: String,
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    pub format: Format,
+    /// Where it is written, once all is there; else stdout.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// `older ID,key`
+    Csv,
+    /// An object a line.
+    Jsonl,
+}
