@@ -21,6 +21,10 @@ pub struct ReadingView {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
+    /// The layout spelled out, from the top bit down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "time:41 worker:10 sequence:12")]
+    pub fields: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,6 +49,7 @@ impl From<Reading> for ReadingView {
         Self {
             kind: kind.to_owned(),
             layout: reading.layout,
+            fields: reading.fields,
             version: reading.version,
             time: reading.time_ms.map(|time| rfc3339(Timestamp(time))),
             region: reading.region,

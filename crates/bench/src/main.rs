@@ -8,6 +8,7 @@ mod grpc;
 mod http;
 mod ids;
 mod ledger;
+mod links;
 mod memory;
 mod process;
 mod resp;
@@ -31,6 +32,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("resp", resp::run),
     ("access", access::run),
     ("sdk", sdk::run),
+    ("links", links::run),
     ("ledger", ledger::run),
     ("shared", shared::run),
     ("memory", memory::run),
@@ -43,8 +45,9 @@ fn main() -> anyhow::Result<()> {
         Some("bare-tonic") => return grpc::bare_tonic(),
         _ => {}
     }
+    let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
     for (name, section) in SECTIONS {
-        if arguments.is_empty() || arguments.iter().any(|wanted| wanted == name) {
+        if names.is_empty() || names.iter().any(|wanted| *wanted == name) {
             println!("\n## {name}");
             section()?;
         }

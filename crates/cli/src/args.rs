@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
+    fill_args::Fill,
     import_args::{Export, Import},
     keyspace_args::{CreateKeyspace, Tuning},
     watch_args::Watch,
@@ -113,6 +114,15 @@ pub(crate) enum Command {
   keymill bench
   keymill bench tickets --clients 50 --seconds 10 --count 100")]
     Bench(Bench),
+    /// Fill a row pool now, or take keys into a file.
+    #[command(after_help = "Both can be ended and begun again with the same command: no key comes twice, and none is
+left out.
+
+Examples:
+  keymill fill codes
+  keymill fill codes --count 20M
+  keymill fill codes --count 100000 --out codes.csv --format csv")]
+    Fill(Fill),
     /// Bring in what an older system made.
     #[command(subcommand)]
     Import(Import),
@@ -127,10 +137,33 @@ pub(crate) enum Command {
       --restart-command 'systemctl restart filler' --sink webhook=https://hooks.example/x --template page.json
   keymill watch --target 'postgres://app@db/app?table=available_keys' --page-below 2h --once")]
     Watch(Box<Watch>),
+    /// Say whether a server has keys to give; exit with 1 if it has not. No token is needed.
+    #[command(after_help = "Examples:
+  keymill ready
+  keymill ready --server https://keys.example && deploy")]
+    Ready,
+    /// Keyspaces, nodes, workers and incidents in a terminal, live.
+    #[command(after_help = "Examples:
+  keymill top
+  keymill top --filter promo
+  keymill top --once                     one look, for a pipe or a ticket
+
+Keys: Tab panes, arrows PageUp PageDown Home End scroll, / filter, Esc clear, q quit.")]
+    Top(Top),
     /// Print completions for a shell.
     #[command(after_help = "Example:
   keymill completions bash > /etc/bash_completion.d/keymill")]
     Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Print what there is now, and exit; so does a run without a terminal.
+    #[arg(long)]
+    pub once: bool,
+    /// Only keyspaces whose names hold this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub filter: String,
 }
 
 #[derive(Debug, Args)]

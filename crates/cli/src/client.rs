@@ -109,13 +109,35 @@ impl Client {
         whole(self.send(method, path, Some(to_json(body)), "application/json").await?).await
     }
 
-    /// Sends to the first server that can be reached. A refusal is an answer; a refused connection is not.
+    /// A post that may be repeated: whoever sends it again under the same `once` gets the same answer.
+    pub(crate) async fn post_once(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        once: &str,
+    ) -> anyhow::Result<Answer> {
+        let body = Some(to_json(body));
+        whole(self.request(Method::POST, path, body, "application/json", Some(once)).await?).await
+    }
+
     pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<Bytes>,
         accept: &'static str,
+    ) -> anyhow::Result<Response<Incoming>> {
+        self.request(method, path, body, accept, None).await
+    }
+
+    /// Sends to the first server that can be reached. A refusal is an answer; a refused connection is not.
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        accept: &'static str,
+        once: Option<&str>,
     ) -> anyhow::Result<Response<Incoming>> {
         let mut last = None;
         for server in &self.servers {
@@ -132,6 +154,9 @@ impl Client {
             }
             if body.is_some() {
                 request = request.header(header::CONTENT_TYPE, "application/json");
+            }
+            if let Some(once) = once {
+                request = request.header("idempotency-key", once);
             }
             let request = request.body(Full::new(body.clone().unwrap_or_default()))?;
             match self.http.request(request).await {

@@ -6,6 +6,14 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Import {
+    /// Put keys that were made elsewhere, such as vouchers, into a row pool.
+    #[command(after_help = "One key a line, or the first column of a CSV file. Keys that the pool could make itself it
+will not make again. Run it again after a break: what is in already is known, and changes nothing.
+
+Examples:
+  keymill import keys --keyspace vouchers vouchers.txt
+  keymill import keys --keyspace vouchers --header vouchers.csv --rejects rejects.csv")]
+    Keys(ImportKeys),
     /// Withhold the codes of an older system, so that no pool ever issues them.
     #[command(after_help = "One code a line, or the first column of a CSV file. Run it again after a break: what is
 withheld already is known, and changes nothing.
@@ -46,6 +54,12 @@ pub(crate) struct SourceArgs {
     /// Where lines that cannot be used are written, with their number and the reason; else stderr.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportKeys {
+    #[command(flatten)]
+    pub source: SourceArgs,
 }
 
 #[derive(Debug, Args)]

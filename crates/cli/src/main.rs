@@ -10,6 +10,7 @@ mod args;
 mod bulk;
 mod client;
 mod commands;
+mod fill_args;
 mod import_args;
 mod keyspace_args;
 mod output;

@@ -331,3 +331,42 @@ fn an_empty_pool_waits_refuses_or_draws_as_it_is_tuned() {
     let distinct: HashSet<_> = keys.iter().collect();
     assert_eq!(distinct.len(), keys.len(), "a key came twice");
 }
+
+#[test]
+#[expect(clippy::cast_precision_loss, reason = "shares of a small space")]
+fn a_draw_takes_about_as_many_attempts_as_the_fill_of_the_space_predicts() {
+    const SPACE: f64 = 62.0 * 62.0 * 62.0;
+    let redis = Redis::start(DURABLE).unwrap();
+    let mut connection = client(&redis);
+    let home = Home::new();
+    let server = home.start();
+    server.create(json!({
+        "name": "codes", "scheme": "pool", "store": "redis", "length": 3, "capacity": 1, "on_empty": "random",
+        "redis_url": format!("redis://127.0.0.1:{}", redis.port()),
+    }));
+    let mut drawn_before = (0.0, 0.0);
+    for (fill, attempts, keys) in [(0.000_18, 1.0, 100_u32), (0.71, 3.4, 200), (0.946, 18.5, 200)] {
+        // The filler makes that share of the space, someone takes it all, and the filler can add no more.
+        let made = server.cursor("codes") as f64;
+        let rows = (fill * SPACE - made).max(1.0).round();
+        redis.cli(&["del", "codes"]).unwrap();
+        home.run(&["--server", &server.url(), "fill", "codes", "--count", &format!("{rows:.0}")]).ok();
+        redis.cli(&["config", "set", "maxmemory", "1mb"]).unwrap();
+        redis.cli(&["del", "codes"]).unwrap();
+        for _ in 0..keys / 50 {
+            server.take("codes", 50);
+        }
+        let random = server.show("codes")["random"].clone();
+        let count = |name: &str| random[name].as_f64().unwrap();
+        let drawn = (count("draws"), count("draws") - count("collisions"));
+        let observed = (drawn.0 - drawn_before.0) / (drawn.1 - drawn_before.1);
+        drawn_before = drawn;
+        println!("{fill}: {observed:.2} attempts a key, {:.2} predicted", count("predicted_attempts"));
+        // Attempts are geometric; six standard deviations of their mean, and what the draws themselves take.
+        let slack = 6.0 * attempts / f64::from(keys).sqrt() + 0.15 * attempts;
+        assert!((observed - attempts).abs() < slack, "{observed} at {fill}: {random}");
+        assert!((count("predicted_attempts") - attempts).abs() < 0.2 * attempts, "{random} at {fill}");
+        redis.cli(&["config", "set", "maxmemory", "0"]).unwrap();
+    }
+    assert_eq!(connection.hget::<_, _, String>("{codes}:keymill", "era").unwrap(), "0.1");
+}

@@ -19,13 +19,12 @@ use watching::{
     redis_pool::{CAPACITY, Pool},
 };
 
-/// A server whose watcher looks often and tells `sinks`; with a pool of 3844 keys, watched from 1000 down.
-fn start_server(home: &Home, watch: &str) -> Server {
-    let config = format!(
-        "[watch]\ninterval = \"200ms\"\n{watch}\n[keyspaces.codes]\nscheme = \"pool\"\nlength = 2\npage_below = 1000\n"
-    );
-    let config = home.write("keymill.toml", &config);
-    home.server().arguments(&["--config", config.to_str().unwrap()]).start()
+/// A server whose watcher looks often, with a pool of 3844 keys that is low below 1000.
+fn start_server(home: &Home, settings: &str) -> Server {
+    let config = home.write("keymill.toml", &format!("[watch]\ninterval = \"200ms\"\n{settings}"));
+    let server = home.server().arguments(&["--config", config.to_str().unwrap()]).start();
+    server.create(json!({"name": "codes", "scheme": "pool", "length": 2, "page_below": 1000}));
+    server
 }
 
 fn webhook(url: &str) -> String {
@@ -55,10 +54,6 @@ fn until_incident(server: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-fn keyspaces_told(receiver: &Receiver) -> Vec<(String, String)> {
-    receiver.told()
-}
-
 fn pair(keyspace: &str, status: &str) -> (String, String) {
     (keyspace.to_owned(), status.to_owned())
 }
@@ -78,28 +73,13 @@ fn a_low_keyspace_is_paged_exactly_once_and_resolved_after_healing() {
     let incident = until_incident(&server, |incident| incident["notified"] == true);
     assert_eq!((incident["state"].as_str(), incident["kind"].as_str()), (Some("open"), Some("below_page_mark")));
     assert!(server.get("/metrics").text().contains("keymill_incidents_open 1"));
-
     thread::sleep(A_WHILE);
-    assert_eq!(keyspaces_told(&receiver), [pair("codes", "firing")], "one incident is one page");
-    // What is left is enough after all. A node's own config wins over the ledger, so it has to be asked there.
-    drop(server);
-    let server = start_server(&home, &webhook(&receiver.url()));
-    until_incident(&server, |incident| incident["state"] == "open");
-    server.terminate();
-}
+    assert_eq!(receiver.told(), [pair("codes", "firing")], "one incident is one page");
 
-#[test]
-fn who_was_paged_is_told_when_all_is_well_again_and_what_happened_is_listed() {
-    let (home, receiver) = (Home::new(), Receiver::start());
-    let config = format!("[watch]\ninterval = \"200ms\"\n{}", webhook(&receiver.url()));
-    let config = home.write("keymill.toml", &config);
-    let server = home.server().arguments(&["--config", config.to_str().unwrap()]).start();
-    server.create(json!({"name": "codes", "scheme": "pool", "length": 2, "page_below": 1000}));
-    server.take("codes", 3000);
-    receiver.until(1);
+    // What is left is enough after all.
     tune(&server, "codes", json!({"page_below": 100}));
     let told = receiver.until(2);
-    assert_eq!(keyspaces_told(&receiver), [pair("codes", "firing"), pair("codes", "resolved")]);
+    assert_eq!(receiver.told(), [pair("codes", "firing"), pair("codes", "resolved")]);
     assert_eq!(told[0].json()["dedup_key"], told[1].json()["dedup_key"]);
     assert!(told[1].json()["summary"].as_str().unwrap().contains("well again"), "{told:?}");
     let incident = until_incident(&server, |incident| incident["state"] == "resolved");
@@ -125,16 +105,14 @@ fn a_sink_that_is_down_is_told_when_it_is_back() {
     receiver.until(1);
     until_incident(&server, |incident| incident["notified"] == true);
     thread::sleep(A_WHILE);
-    assert_eq!(keyspaces_told(&receiver), [pair("codes", "firing")]);
+    assert_eq!(receiver.told(), [pair("codes", "firing")]);
 }
 
 #[test]
 fn alertmanager_hears_the_same_alert_until_it_ends() {
     let (home, receiver) = (Home::new(), Receiver::start());
-    let config = format!("[watch]\ninterval = \"200ms\"\n[[watch.sinks]]\ntype = \"alertmanager\"\nurl = \"{}\"\n", receiver.url());
-    let config = home.write("keymill.toml", &config);
-    let server = home.server().arguments(&["--config", config.to_str().unwrap()]).start();
-    server.create(json!({"name": "codes", "scheme": "pool", "length": 2, "page_below": 1000}));
+    let sink = format!("[[watch.sinks]]\ntype = \"alertmanager\"\nurl = \"{}\"\n", receiver.url());
+    let server = start_server(&home, &sink);
     server.take("codes", 3000);
     let heard = &receiver.until(1)[0];
     assert_eq!((heard.method.as_str(), heard.path.as_str()), ("POST", "/api/v2/alerts"));
@@ -152,10 +130,7 @@ fn alertmanager_hears_the_same_alert_until_it_ends() {
 #[test]
 fn a_heartbeat_leaves_only_while_all_is_well_and_measured_and_its_silence_is_noticed() {
     let (home, receiver) = (Home::new(), Receiver::start());
-    let config = format!("[watch]\ninterval = \"200ms\"\nheartbeat_url = \"{}/beat\"\n", receiver.url());
-    let config = home.write("keymill.toml", &config);
-    let server = home.server().arguments(&["--config", config.to_str().unwrap()]).start();
-    server.create(json!({"name": "codes", "scheme": "pool", "length": 2, "page_below": 1000}));
+    let server = start_server(&home, &format!("heartbeat_url = \"{}/beat\"\n", receiver.url()));
     assert_eq!(receiver.until(3)[0].path, "/beat");
 
     server.take("codes", 3000);
@@ -181,16 +156,10 @@ fn a_watcher_that_is_killed_falls_silent() {
 fn a_ledger_that_is_gone_is_one_page_and_nothing_claims_more_than_was_measured() {
     let (home, receiver, beats) = (Home::new(), Receiver::start(), Receiver::start());
     let mut redis = Redis::start(keymill_engines::redis::DURABLE).unwrap();
-    let watch = format!("heartbeat_url = \"{}\"\n{}", beats.url(), webhook(&receiver.url()));
-    let config = format!(
-        "[ledger]\nurl = \"redis://127.0.0.1:{}/0\"\nlossy = \"accepted\"\n[watch]\ninterval = \"200ms\"\n{watch}",
-        redis.port()
-    );
-    let config = home.write("keymill.toml", &config);
-    let server = home.server().arguments(&["--config", config.to_str().unwrap()]).start();
-    for name in ["codes", "words"] {
-        server.create(json!({"name": name, "scheme": "pool", "length": 2, "page_below": 1000}));
-    }
+    let ledger = format!("[ledger]\nurl = \"redis://127.0.0.1:{}/0\"\nlossy = \"accepted\"\n", redis.port());
+    let heartbeat = format!("heartbeat_url = \"{}\"\n", beats.url());
+    let server = start_server(&home, &format!("{heartbeat}{}{ledger}", webhook(&receiver.url())));
+    server.create(json!({"name": "words", "scheme": "pool", "length": 2, "page_below": 1000}));
     beats.until(1);
     assert_eq!(server.get("/healthz").json()["ledger"]["state"], "ok");
     redis.kill().unwrap();
@@ -202,7 +171,7 @@ fn a_ledger_that_is_gone_is_one_page_and_nothing_claims_more_than_was_measured()
     assert_eq!(receiver.heard().len(), 1, "not one for each keyspace");
     redis.restart().unwrap();
     receiver.until(2);
-    assert_eq!(keyspaces_told(&receiver)[1], pair("ledger", "resolved"));
+    assert_eq!(receiver.told()[1], pair("ledger", "resolved"));
     beats.until_next();
 }
 
@@ -292,7 +261,7 @@ fn a_filler_that_runs_but_cannot_write_is_caught_by_the_level() {
     pool.redis.cli(&["config", "set", "maxmemory", "0"]).unwrap();
     receiver.until(2);
     thread::sleep(A_WHILE);
-    assert_eq!(keyspaces_told(&receiver), [pair("links", "firing"), pair("links", "resolved")]);
+    assert_eq!(receiver.told(), [pair("links", "firing"), pair("links", "resolved")]);
     assert!(pool.level() > CAPACITY / 2);
 }
 
@@ -316,7 +285,7 @@ fn a_redis_that_is_gone_is_not_measured_and_that_is_a_finding() {
     pool.redis.restart().unwrap();
     receiver.until(2);
     thread::sleep(A_WHILE);
-    assert_eq!(keyspaces_told(&receiver), [pair("links", "firing"), pair("links", "resolved")]);
+    assert_eq!(receiver.told(), [pair("links", "firing"), pair("links", "resolved")]);
 }
 
 #[test]
@@ -329,7 +298,7 @@ fn a_redis_that_hangs_is_not_measured_either() {
     assert_eq!(receiver.until(1)[0].json()["kind"], "blind");
     pool.redis.resume().unwrap();
     receiver.until(2);
-    assert_eq!(keyspaces_told(&receiver), [pair("links", "firing"), pair("links", "resolved")]);
+    assert_eq!(receiver.told(), [pair("links", "firing"), pair("links", "resolved")]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Takes short codes from a local cache: `keymill serve`, then `cargo run -p keymill-client --example take_keys`.
 //!
-//! Another server: `KEYMILL_SERVER=http://host:7070`.
+//! Another server: `KEYMILL_SERVER=http://host:7070`, and where it asks for a token or speaks TLS `KEYMILL_TOKEN` and
+//! `KEYMILL_TLS_CA`.
 
 use std::time::Instant;
 

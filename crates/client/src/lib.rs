@@ -20,7 +20,10 @@
 //! # }
 //! ```
 //!
-//! Without async the same is in [`blocking`].
+//! Without async the same is in [`blocking`]. A server that asks for a token is shown
+//! [`token`](ClientBuilder::token), one that speaks TLS is an `https://` endpoint, with
+//! [`tls_ca`](ClientBuilder::tls_ca) and [`tls_identity`](ClientBuilder::tls_identity) where the machine's
+//! authorities do not know it or it asks who we are; [`environment`](ClientBuilder::environment) reads all of that.
 //!
 //! # What it promises
 //!

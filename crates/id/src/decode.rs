@@ -60,6 +60,8 @@ pub struct Reading {
     pub kind: Kind,
     /// The preset's name, or the fields of a layout without one.
     pub layout: Option<String>,
+    /// The layout spelled out, from the top bit down: `time:41 worker:10 sequence:12`.
+    pub fields: Option<String>,
     /// Of a UUID as in RFC 9562.
     pub version: Option<u8>,
     /// In Unix time, from 1970 to the end of the year 9999; of UUIDs, versions 1, 6 and 7 have one.
@@ -76,6 +78,7 @@ impl Reading {
         Self {
             kind,
             layout: None,
+            fields: None,
             version: None,
             time_ms: None,
             region: None,
@@ -132,6 +135,7 @@ fn snowflake(id: u64, layout: &Layout) -> Option<Reading> {
     let parts = layout.decompose(id)?;
     Some(Reading {
         layout: Some(layout.name().map_or_else(|| layout.to_string(), str::to_owned)),
+        fields: Some(layout.to_string()),
         time_ms: speakable(layout.unix_ms_of(parts.tick)),
         region: (layout.regions() > 1).then_some(parts.region),
         worker: (layout.workers() > 1).then_some(parts.worker),

@@ -12,20 +12,32 @@ use keymill_issuer::{
 };
 
 pub mod redis;
+pub mod table;
 
-pub use crate::redis::RedisPool;
+pub use crate::{
+    redis::RedisPool,
+    table::{TableHome, TablePool},
+};
 
 /// Opens the rows of keyspaces, wherever their definitions put them.
 #[derive(Debug)]
-pub struct Pools;
+pub struct Pools {
+    /// `None`: there is no registry, and so no tables.
+    pub tables: Option<TableHome>,
+}
 
 impl RowPools for Pools {
     fn open(&self, home: &RowHome, settings: &Settings) -> Result<Arc<dyn RowPool>, PoolError> {
         match &home.rows {
             Rows::Redis { .. } => Ok(Arc::new(RedisPool::open(home, settings)?)),
-            Rows::Table { .. } => {
-                Err(PoolError::Refused("pools in tables are not part of this version yet".to_owned()))
-            }
+            Rows::Table { .. } => match &self.tables {
+                Some(at) => Ok(Arc::new(TablePool::open(home, at)?)),
+                None => Err(PoolError::Refused(format!(
+                    "keyspace `{}` keeps its keys in the registry's database, and `registry.url` is \"off\"; say which \
+                     database it is, a postgres:// or mysql:// URL",
+                    home.keyspace
+                ))),
+            },
         }
     }
 }

@@ -20,7 +20,8 @@ pub mod conformance;
 pub use entry::{Entry, Kind};
 pub use error::RegistryError;
 pub use ops::{
-    Attempt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived, Expiry, Finished,
-    Listing, NewReference, Page, Receipt, Reference, Referred, Swept, TakenBy, Visits,
+    Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
+    Expiry, Finished, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, Swept, TakenBy,
+    Visits,
 };
 pub use registry::Registry;

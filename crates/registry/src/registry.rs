@@ -6,8 +6,9 @@ use keymill_sql::{Database, Schema, Version};
 use tokio::sync::OnceCell;
 
 use crate::{
-    Attempt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived, Entry, Finished,
-    Listing, NewReference, Page, Receipt, Reference, Referred, RegistryError, Swept, Visits,
+    Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
+    Entry, Finished, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, RegistryError, Swept,
+    Visits,
     batch::Caution,
     ops,
     ops::{On, Operation},
@@ -61,8 +62,13 @@ impl Registry {
     }
 
     /// Binds many in one transaction; answers in their order. Of two for one name in a batch the first wins.
-    pub async fn bind_all(&self, binds: Vec<Bind>) -> Result<Vec<Bound>, RegistryError> {
-        self.run(ops::BindAll { binds, caution: Caution::default() }).await
+    /// If another attempt took over, each of them is [`Bound::Overtaken`].
+    pub async fn bind_all(
+        &self,
+        binds: Vec<Bind>,
+        receipt: Option<BatchReceipt>,
+    ) -> Result<Vec<Bound>, RegistryError> {
+        self.run(ops::BindAll { binds, receipt, caution: Caution::default() }).await
     }
 
     /// The one key of some content: the one it has, or the first candidate that is free.
@@ -140,13 +146,13 @@ impl Registry {
         self.run(ops::References { keyspace: keyspace.to_owned(), after, limit }).await
     }
 
-    /// Keeps names that were in use before Keymill came from everyone. Says which of them were new.
+    /// Keeps names that were in use before Keymill came from everyone. Says what became of each.
     pub async fn mark_used(
         &self,
         keyspace: &str,
         names: Vec<String>,
         at_ms: i64,
-    ) -> Result<Vec<bool>, RegistryError> {
+    ) -> Result<Vec<Marked>, RegistryError> {
         self.run(ops::MarkUsed { keyspace: keyspace.to_owned(), names, at_ms, caution: Caution::default() })
             .await
     }
@@ -167,9 +173,15 @@ impl Registry {
     }
 
     /// Makes tombstones of what has expired, and deletes tombstones and receipts whose time is over: at most
-    /// `batch` entries and `batch` receipts.
-    pub async fn sweep(&self, at_ms: i64, batch: u32) -> Result<Swept, RegistryError> {
-        let (expired, freed) = self.run(ops::SweepNames { at_ms, batch }).await?;
+    /// `batch` entries and `batch` receipts. The new tombstones keep their names from everyone until
+    /// `reusable_at_ms`, or for ever.
+    pub async fn sweep(
+        &self,
+        at_ms: i64,
+        batch: u32,
+        reusable_at_ms: Option<i64>,
+    ) -> Result<Swept, RegistryError> {
+        let (expired, freed) = self.run(ops::SweepNames { at_ms, batch, reusable_at_ms }).await?;
         let receipts = self.run(ops::SweepReceipts { at_ms, batch }).await?;
         Ok(Swept { expired, freed, receipts })
     }

@@ -1,6 +1,6 @@
 //! The tables by name, and rows of `names` and `marks` as what they mean. No decision is made here.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use keymill_sql::{Row, SqlError, Statements, Value};
 
@@ -91,25 +91,25 @@ impl Tables {
         statements.insert_absent(&self.names, &NEW_ENTRY, NEW_ENTRY_KEY, &grant.values()).await
     }
 
-    /// Which of the names there are.
+    /// Which of the names there are, and how they came to be.
     pub(crate) async fn known<S: Statements>(
         &self,
         statements: &mut S,
         keyspace: &str,
         names: impl Iterator<Item = &str> + Send,
-    ) -> Result<HashSet<String>, SqlError> {
+    ) -> Result<HashMap<String, Kind>, SqlError> {
         let names: Vec<Value> = names.map(Value::from).collect();
-        let mut known = HashSet::new();
+        let mut known = HashMap::new();
         plan_afresh(statements).await?;
         for piece in pieces(&names) {
             let sql = format!(
-                "SELECT name FROM {} WHERE keyspace = ? AND name IN ({})",
+                "SELECT name, kind FROM {} WHERE keyspace = ? AND name IN ({})",
                 self.names,
                 places(piece.len())
             );
             let values: Vec<Value> = std::iter::once(keyspace.into()).chain(piece.iter().cloned()).collect();
             for row in statements.query(&sql, &values).await? {
-                known.insert(row.text(0)?);
+                known.insert(row.text(0)?, read_kind(keyspace, &row.text(1)?)?);
             }
         }
         Ok(known)
@@ -198,13 +198,12 @@ impl Mark<'_> {
 }
 
 pub(crate) fn read_entry(keyspace: &str, row: &Row) -> Result<Entry, SqlError> {
-    let kind = row.text(1)?;
     let visits = row.integer(7)?;
     let wrong = |what: &str| SqlError::Unexpected(format!("an entry of `{keyspace}` has {what}"));
     Ok(Entry {
         keyspace: keyspace.to_owned(),
         name: row.text(0)?,
-        kind: Kind::from_word(&kind).ok_or_else(|| wrong(&format!("the kind `{kind}`")))?,
+        kind: read_kind(keyspace, &row.text(1)?)?,
         target: row.maybe_text(2)?,
         owner: row.maybe_text(3)?,
         created_at_ms: row.integer(4)?,
@@ -212,4 +211,9 @@ pub(crate) fn read_entry(keyspace: &str, row: &Row) -> Result<Entry, SqlError> {
         deleted_at_ms: row.maybe_integer(6)?,
         visits: u64::try_from(visits).map_err(|_| wrong(&format!("{visits} visits")))?,
     })
+}
+
+fn read_kind(keyspace: &str, word: &str) -> Result<Kind, SqlError> {
+    let wrong = || SqlError::Unexpected(format!("an entry of `{keyspace}` has the kind `{word}`"));
+    Kind::from_word(word).ok_or_else(wrong)
 }

@@ -11,6 +11,7 @@ mod http;
 pub mod ledgers;
 mod level;
 mod names;
+mod notify;
 mod peers;
 mod registries;
 mod resp;

@@ -1,14 +1,13 @@
-//! From the settings to a registry: where names and links are kept.
+//! From the settings to a database: where names and links are kept, and the rows of pools.
 
 use anyhow::Context;
-use keymill_registry::Registry;
 use keymill_sql::{Address, Database, Sqlite, Tls};
 
 use crate::config::{Config, RegistryPlace};
 
 /// Connects nowhere yet. `beside` is the embedded ledger's file. `None`: names are kept nowhere.
-pub(crate) fn open(config: &Config, beside: Option<Sqlite>) -> anyhow::Result<Option<Registry>> {
-    let database = match config.registry_place()? {
+pub(crate) fn open(config: &Config, beside: Option<Sqlite>) -> anyhow::Result<Option<Database>> {
+    Ok(Some(match config.registry_place()? {
         RegistryPlace::Off => return Ok(None),
         RegistryPlace::Beside => Database::embedded(beside.context("the ledger is not a file")?),
         RegistryPlace::Shared(url) => {
@@ -20,6 +19,5 @@ pub(crate) fn open(config: &Config, beside: Option<Sqlite>) -> anyhow::Result<Op
                 .context("registry.url cannot be used")?;
             Database::new(address)
         }
-    };
-    Ok(Some(Registry::new(database, config.ledger.migrate)))
+    }))
 }

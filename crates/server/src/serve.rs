@@ -14,6 +14,8 @@ use keymill_issuer::{
     witness::Witness,
 };
 use keymill_ledger::{Ledger, SqliteStore};
+use keymill_pool::{Pools, TableHome};
+use keymill_registry::Registry;
 use keymill_sql::Sqlite;
 use tokio::{
     net::TcpListener,
@@ -30,7 +32,7 @@ use crate::{
     http::{App, State, listen},
     ledgers,
     names::{self, Names},
-    peers, registries,
+    notify, peers, registries,
     resp::{self, Front, listen::Threads},
     tls::{self, Tls},
 };
@@ -79,7 +81,10 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
     let is_new = witness.memory().ledger.is_none();
     let (ledger, file) = open_ledger(&config, &data_dir, &*clock, is_new).await?;
-    let registry = registries::open(&config, file)?;
+    let database = registries::open(&config, file)?;
+    let migrate = config.ledger.migrate;
+    let registry = database.clone().map(|database| Registry::new(database, migrate));
+    let tables = database.map(|database| TableHome { database, migrate, node: data_dir.node.clone() });
     let guard = post_guard(&config, &listening, &*ledger, clock.clone()).await?;
     let settings = NodeSettings {
         name: data_dir.node.clone(),
@@ -95,12 +100,13 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         version: crate::VERSION.to_owned(),
         address: format!("{}://{address}", listening.scheme()),
         lanes: std::thread::available_parallelism().map_or(1, usize::from),
-        row_pools: Arc::new(keymill_pool::Pools),
+        row_pools: Arc::new(Pools { tables }),
     };
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
     data_dir.announce(&listening)?;
+    notify::start(&node);
 
     let (stop, stopping) = watch::channel(false);
     if guard.is_on() {
@@ -135,6 +141,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
 
     let ended = run(&node, &config, &listening, guard.is_on(), stops).await;
     let begun = Instant::now();
+    notify::stopping();
     let _ = stop.send(true);
     // What a stop leaves behind is no trouble.
     watching.abort();

@@ -128,7 +128,7 @@ impl Dialect {
     }
 
     /// Counts the tables of that name where unqualified tables are: one, or none.
-    pub(crate) fn count_tables(self) -> &'static str {
+    pub fn count_tables(self) -> &'static str {
         match self {
             Self::Postgres => {
                 "SELECT count(*) FROM information_schema.tables \

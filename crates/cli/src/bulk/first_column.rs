@@ -43,6 +43,7 @@ pub(crate) enum Unreadable {
 pub(crate) struct FirstColumn<R> {
     input: R,
     line: u64,
+    tells_blank: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,16 +61,21 @@ impl<R: BufRead> FirstColumn<R> {
         if input.fill_buf()?.starts_with(BOM) {
             input.consume(BOM.len());
         }
-        Ok(Self { input, line: 1 })
+        Ok(Self { input, line: 1, tells_blank: false })
     }
 
-    /// The next record; blank lines are none.
+    /// Blank lines are records too, without a first column.
+    pub(crate) fn tell_blank_lines(&mut self) {
+        self.tells_blank = true;
+    }
+
+    /// The next record; blank lines are none, unless they were asked for.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, Unreadable> {
         loop {
             let line = self.line;
             let Some((bytes, columns)) = self.record()? else { return Ok(None) };
             match cell(bytes) {
-                Err(Flaw::Empty) if columns == 1 => {}
+                Err(Flaw::Empty) if columns == 1 && !self.tells_blank => {}
                 cell => return Ok(Some(Record { line, cell })),
             }
         }

@@ -71,6 +71,12 @@ impl Source {
         Ok(source)
     }
 
+    /// Blank lines are rejected instead of passed over.
+    pub(crate) fn rejecting_blank_lines(mut self) -> Self {
+        self.records.tell_blank_lines();
+        self
+    }
+
     /// Shown on a terminal only.
     pub(crate) fn bar(&self) -> &ProgressBar {
         &self.bar

@@ -8,15 +8,19 @@ use crate::{
 
 mod bench;
 mod decode;
+mod fill;
 mod inspect;
+mod keys;
 mod keyspace;
 mod ledger;
 mod legacy;
 mod place;
 mod plan;
+mod ready;
 mod serve;
 mod take;
 mod token;
+mod top;
 mod used;
 mod watch;
 
@@ -36,6 +40,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Ledger(command) => block_on(ledger::run(&global, command)),
         Command::Token(command) => block_on(token::run(&global, command)),
         Command::Plan(args) => plan::run(&args, global.json),
+        Command::Fill(args) => block_on(fill::run(&client()?, &args, global.json)),
+        Command::Import(Import::Keys(args)) => block_on(keys::run(&client()?, &args, global.json)),
         Command::Import(Import::Used(args)) => block_on(used::run(&client()?, &args, global.json)),
         Command::Import(Import::Legacy(args)) => block_on(legacy::import(&client()?, &args, global.json)),
         Command::Export(Export::Legacy(args)) => block_on(legacy::export(&client()?, &args)),
@@ -45,6 +51,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Command::Ready => block_on(ready::run(&client()?, global.json)),
+        Command::Top(args) => block_on(top::run(&client()?, &args, global.json)),
         Command::Bench(args) => block_on(bench::run(&client()?, &args, global.json)),
         Command::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();

@@ -33,6 +33,12 @@ pub trait RowPool: fmt::Debug + Send + Sync + 'static {
     /// Adds keys that were made elsewhere, each once in the life of the pool. Says which ones were new.
     async fn import(&self, era: Era, keys: &[&str]) -> Result<Option<Vec<bool>>, PoolError>;
 
+    /// Writes down keys that leave without ever having been rows, where the store keeps a log. Gives back those that
+    /// may leave.
+    async fn log(&self, keys: Vec<String>) -> Result<Vec<String>, PoolError> {
+        Ok(keys)
+    }
+
     /// Whether `node` is the one that fills for the next `term`. Two that both think so do no harm: this saves
     /// work, promise 3 keeps order.
     async fn lead(&self, node: &NodeName, term: Duration) -> Result<bool, PoolError>;

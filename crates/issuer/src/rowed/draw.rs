@@ -63,9 +63,10 @@ impl Rowed {
         self.draws.attempts.fetch_add(count.into(), Ordering::Relaxed);
         self.draws.made.fetch_add(made.len() as u64, Ordering::Release);
         // A blocked word is withheld now, and spelled by no one.
-        let keys: Vec<Vec<u8>> =
-            made.into_iter().filter_map(|number| self.mint.spell_one(number)).map(String::into_bytes).collect();
-        self.lay(&keys);
+        let keys: Vec<String> = made.into_iter().filter_map(|number| self.mint.spell_one(number)).collect();
+        let pool = self.pool().map_err(|error| IssueError::from(&error))?;
+        let keys = pool.log(keys).await.map_err(|error| IssueError::from(&error))?;
+        self.lay(&keys.into_iter().map(String::into_bytes).collect::<Vec<_>>());
         Ok(())
     }
 

@@ -94,7 +94,7 @@ pub async fn a_claimed_name_is_not_bound_where_a_new_one_is_wanted<B: Bench>(ben
     let new = |name| Bind { only_new: true, ..bind(name, "https://a.example/") };
     for answers in [
         vec![registry.bind(new("promo")).await.unwrap()],
-        registry.bind_all(vec![new("promo")]).await.unwrap(),
+        registry.bind_all(vec![new("promo")], None).await.unwrap(),
     ] {
         assert!(
             matches!(&answers[..], [Bound::AlreadyBound(entry)] if entry.target.is_none()),
@@ -122,13 +122,13 @@ pub async fn a_look_alike_is_not_bound<B: Bench>(bench: B) {
 
 pub async fn a_batch_keeps_its_order_and_the_first_of_a_name_wins<B: Bench>(bench: B) {
     let registry = bench.registry().await;
-    assert_eq!(registry.bind_all(Vec::new()).await.unwrap(), []);
+    assert_eq!(registry.bind_all(Vec::new(), None).await.unwrap(), []);
     let mut binds: Vec<Bind> =
         (0..700).rev().map(|n| bind(&format!("k{n}"), &format!("https://example.com/{n}"))).collect();
     binds.push(bind("k3", "https://example.com/other"));
     binds.push(bind("k4", "https://example.com/4"));
     binds.push(Bind { keyspace: "other".to_owned(), ..bind("k3", "https://example.com/other") });
-    let answers = registry.bind_all(binds.clone()).await.unwrap();
+    let answers = registry.bind_all(binds.clone(), None).await.unwrap();
     assert_eq!(answers.len(), binds.len());
     for (asked, answer) in binds.iter().zip(&answers).take(700) {
         let Bound::New(entry) = answer else { panic!("{asked:?}: {answer:?}") };
@@ -151,7 +151,7 @@ pub async fn a_batch_meets_what_is_there<B: Bench>(bench: B) {
     registry.delete(KS, "dead", NOW, None).await.unwrap();
     let like = Bind { skeleton: Some("s".to_owned()), ..bind("like", "https://b.example/") };
     let names = ["claimed", "bound", "dead", "new"].map(|name| bind(name, "https://b.example/"));
-    let answers = registry.bind_all([names.to_vec(), vec![like]].concat()).await.unwrap();
+    let answers = registry.bind_all([names.to_vec(), vec![like]].concat(), None).await.unwrap();
     assert!(matches!(&answers[0], Bound::New(entry) if entry.kind == Kind::Alias), "{answers:?}");
     assert!(matches!(&answers[1], Bound::AlreadyBound(_)), "{answers:?}");
     assert_eq!(answers[2], Bound::Gone);
@@ -165,7 +165,7 @@ pub async fn batches_at_once_bind_each_name_once<B: Bench>(bench: B) {
         // Each begins somewhere else, so that they meet in the middle.
         let names = (0..NAMES).map(|n| format!("k{}", (n + caller * 13) % NAMES));
         let binds = names.map(|name| bind(&name, &format!("https://example.com/{caller}"))).collect();
-        registry.bind_all(binds).await.unwrap()
+        registry.bind_all(binds, None).await.unwrap()
     });
     let mut won = Vec::new();
     for answer in answers.await.concat() {

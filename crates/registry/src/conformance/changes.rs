@@ -31,7 +31,7 @@ pub async fn a_change_changes_what_it_names_and_nothing_else<B: Bench>(bench: B)
     let longer = Change { expiry: Expiry::At(NOW + HOUR), ..change("k") };
     let expected = Entry { expires_at_ms: Some(NOW + HOUR), ..expected };
     assert_eq!(registry.update(longer).await.unwrap(), Changed::Done(expected.clone()));
-    assert_eq!(registry.sweep(NOW + 9, 10).await.unwrap().expired, 0, "it lives longer now");
+    assert_eq!(registry.sweep(NOW + 9, 10, None).await.unwrap().expired, 0, "it lives longer now");
     let for_ever = Change { expiry: Expiry::Never, ..change("k") };
     let expected = Entry { expires_at_ms: None, ..expected };
     assert_eq!(registry.update(for_ever).await.unwrap(), Changed::Done(expected.clone()));
@@ -41,7 +41,7 @@ pub async fn a_change_changes_what_it_names_and_nothing_else<B: Bench>(bench: B)
         "nothing at all"
     );
     assert_eq!(registry.entry(KS, "k").await.unwrap(), Some(expected));
-    assert_eq!(registry.sweep(NOW + 2 * HOUR, 10).await.unwrap().expired, 0);
+    assert_eq!(registry.sweep(NOW + 2 * HOUR, 10, None).await.unwrap().expired, 0);
 }
 
 pub async fn what_is_not_bound_cannot_be_changed<B: Bench>(bench: B) {
@@ -83,7 +83,7 @@ pub async fn a_deleted_target_is_forgotten_and_its_name_kept<B: Bench>(bench: B)
     let entry = registry.entry(KS, "k").await.unwrap().unwrap();
     assert_eq!((entry.target.as_deref(), entry.deleted_at_ms), (None, Some(NOW + 1)));
     assert!(entry.is_gone(NOW));
-    assert_eq!(registry.sweep(NOW + HOUR, 10).await.unwrap().freed, 0, "what was said first holds");
+    assert_eq!(registry.sweep(NOW + HOUR, 10, None).await.unwrap().freed, 0, "what was said first holds");
 }
 
 pub async fn what_has_expired_is_gone_before_a_sweep_comes<B: Bench>(bench: B) {
@@ -102,7 +102,7 @@ pub async fn what_has_expired_is_gone_before_a_sweep_comes<B: Bench>(bench: B) {
 pub async fn visits_add_up_and_unknown_names_are_passed_over<B: Bench>(bench: B) {
     let registry = bench.registry().await;
     let binds = (0..300).map(|n| bind(&format!("k{n}"), "https://a.example/")).collect();
-    registry.bind_all(binds).await.unwrap();
+    registry.bind_all(binds, None).await.unwrap();
     registry.bind(bind("dead", "https://a.example/")).await.unwrap();
     registry.delete(KS, "dead", NOW, None).await.unwrap();
     let visits = |name: &str, count| Visits { keyspace: KS.to_owned(), name: name.to_owned(), count };

@@ -4,7 +4,7 @@ use super::{
     Bench,
     requests::{HOUR, KS, NOW, at_once, bind, claim},
 };
-use crate::{Bind, Bound, Claim, Claimed, Deleted, Kind, RegistryError, TakenBy, limits::NAME_MAX};
+use crate::{Bind, Bound, Claim, Claimed, Deleted, Kind, Marked, RegistryError, TakenBy, limits::NAME_MAX};
 
 fn taken(by: TakenBy) -> Claimed {
     Claimed::Taken { by }
@@ -93,7 +93,7 @@ pub async fn a_look_alike_is_taken_alive_or_dead<B: Bench>(bench: B) {
     assert_eq!(registry.entry(KS, "payl").await.unwrap(), None, "and nothing is left behind");
     registry.delete(KS, "pay1", NOW, Some(NOW + HOUR)).await.unwrap();
     assert_eq!(registry.claim(guarded("payI", "payl")).await.unwrap(), like("pay1"));
-    registry.sweep(NOW + HOUR, 10).await.unwrap();
+    registry.sweep(NOW + HOUR, 10, None).await.unwrap();
     assert!(matches!(registry.claim(guarded("payI", "payl")).await.unwrap(), Claimed::Granted(_)));
     let elsewhere = Claim { keyspace: "other".to_owned(), ..guarded("payl", "payl") };
     assert!(matches!(registry.claim(elsewhere).await.unwrap(), Claimed::Granted(_)));
@@ -119,9 +119,10 @@ pub async fn used_names_are_nobodys<B: Bench>(bench: B) {
     let registry = bench.registry().await;
     registry.bind(bind("bound", "https://example.com/")).await.unwrap();
     let names = ["old1", "old2", "old1", "bound", "OLD1"].map(str::to_owned).to_vec();
-    let new = registry.mark_used(KS, names.clone(), NOW).await.unwrap();
-    assert_eq!(new, [true, true, false, false, true]);
-    assert_eq!(registry.mark_used(KS, names, NOW).await.unwrap(), [false; 5], "again");
+    let marked = registry.mark_used(KS, names.clone(), NOW).await.unwrap();
+    assert_eq!(marked, [Marked::New, Marked::New, Marked::Known, Marked::Taken, Marked::New]);
+    let again = [Marked::Known, Marked::Known, Marked::Known, Marked::Taken, Marked::Known];
+    assert_eq!(registry.mark_used(KS, names, NOW).await.unwrap(), again);
     assert_eq!(registry.claim(claim("old1")).await.unwrap(), taken(TakenBy::Used));
     let refused = registry.bind(bind("old2", "https://example.com/")).await.unwrap();
     assert!(matches!(&refused, Bound::AlreadyBound(entry) if entry.kind == Kind::Used), "{refused:?}");
@@ -132,6 +133,6 @@ pub async fn used_names_are_nobodys<B: Bench>(bench: B) {
         let many = many.clone();
         async move { registry.mark_used(KS, many, NOW).await.unwrap() }
     });
-    let new = at_once.await.concat().into_iter().filter(|new| *new).count();
+    let new = at_once.await.concat().into_iter().filter(|marked| *marked == Marked::New).count();
     assert_eq!(new, many.len(), "each is new to one of those who bring it");
 }

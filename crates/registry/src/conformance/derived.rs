@@ -100,7 +100,7 @@ pub async fn deleted_content_stays_gone<B: Bench>(bench: B) {
     registry.derive(brief).await.unwrap();
     let late = |identity, candidates| Derive { at_ms: NOW + HOUR, ..derive(identity, candidates) };
     assert_eq!(registry.derive(late("id-2", &["k2", "k3"])).await.unwrap(), Derived::Gone);
-    registry.sweep(NOW + HOUR, 10).await.unwrap();
+    registry.sweep(NOW + HOUR, 10, None).await.unwrap();
     assert_eq!(registry.derive(late("id-2", &["k2", "k3"])).await.unwrap(), Derived::Gone);
     // Freed: the content is as if it had never come.
     assert_eq!(new(registry.derive(late("id-1", &["k1"])).await.unwrap()).0.name, "k1");

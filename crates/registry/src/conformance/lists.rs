@@ -33,7 +33,7 @@ pub async fn pages_hold_every_entry_once_in_order<B: Bench>(bench: B) {
     assert_eq!(registry.list(listing(10)).await.unwrap(), Page::default());
     let mut all: Vec<String> = (0..95).map(|n| format!("k{n}")).collect();
     all.extend(["K1", "k1 ", "_", "é", "Z", "z"].map(str::to_owned));
-    registry.bind_all(all.iter().map(|name| bind(name, "https://a.example/")).collect()).await.unwrap();
+    registry.bind_all(all.iter().map(|name| bind(name, "https://a.example/")).collect(), None).await.unwrap();
     let other = Bind { keyspace: "other".to_owned(), ..bind("k1x", "https://a.example/") };
     registry.bind(other).await.unwrap();
     all.sort();
@@ -51,7 +51,10 @@ pub async fn pages_hold_every_entry_once_while_others_are_made<B: Bench>(bench: 
     let registry = bench.registry().await;
     let name = |n: u32| format!("k{:08x}", n.wrapping_mul(0x9e37_79b9));
     let before: Vec<String> = (0..200).map(name).collect();
-    registry.bind_all(before.iter().map(|name| bind(name, "https://a.example/")).collect()).await.unwrap();
+    registry
+        .bind_all(before.iter().map(|name| bind(name, "https://a.example/")).collect(), None)
+        .await
+        .unwrap();
     let other = bench.registry().await;
     let making = tokio::spawn(async move {
         for n in 200..400 {

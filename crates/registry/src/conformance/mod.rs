@@ -59,6 +59,7 @@ macro_rules! conformance {
             sweeps:
                 what_has_expired_becomes_a_tombstone,
                 a_tombstone_with_an_end_is_freed_and_one_without_is_not,
+                a_name_that_expired_can_be_had_after_its_rest,
                 a_sweep_is_bounded,
                 sweeps_at_once_sweep_each_entry_once,
                 old_receipts_are_swept_and_others_kept;
@@ -93,6 +94,7 @@ macro_rules! conformance {
                 an_overtaken_attempt_finishes_nothing,
                 an_overtaken_attempt_grants_nothing,
                 a_grant_and_its_answer_are_kept_together,
+                a_batch_and_its_answer_are_kept_together,
                 what_is_refused_keeps_no_answer,
                 an_abandoned_attempt_leaves_the_way_free,
                 asking_again_with_the_same_receipt_is_safe;

@@ -5,7 +5,8 @@ use super::{
     requests::{HOUR, KS, NOW, at_once, attempt, bind, claim, derive, receipt, refer},
 };
 use crate::{
-    Attempt, Begun, Bind, Bound, Claim, Claimed, Derive, Derived, Finished, NewReference, Referred, Registry,
+    Attempt, BatchReceipt, Begun, Bind, Bound, Claim, Claimed, Derive, Derived, Finished, NewReference,
+    Referred, Registry,
 };
 
 /// Long enough for a lock to run out.
@@ -108,7 +109,7 @@ async fn tries_in_vain(registry: &Registry, expected: Option<&str>) {
     assert_eq!(claimed, Claimed::Overtaken { answer: answer.clone() });
     let fresh = Bind { receipt: old(), ..bind("b", "https://a.example/") };
     assert_eq!(registry.bind(fresh.clone()).await.unwrap(), Bound::Overtaken { answer: answer.clone() });
-    let many = registry.bind_all(vec![fresh]).await.unwrap();
+    let many = registry.bind_all(vec![fresh], None).await.unwrap();
     assert_eq!(many, [Bound::Overtaken { answer: answer.clone() }]);
     let waiting = Bind { receipt: old(), ..bind("waiting", "https://a.example/") };
     assert_eq!(registry.bind(waiting).await.unwrap(), Bound::Overtaken { answer: answer.clone() });
@@ -151,6 +152,31 @@ pub async fn a_grant_and_its_answer_are_kept_together<B: Bench>(bench: B) {
     let other = bench.registry().await;
     for scope in ["claim", "bind", "claimed", "derive", "refer"] {
         assert_eq!(other.begin(attempt(scope, "b")).await.unwrap(), done(&format!("{scope} done")));
+    }
+}
+
+/// Tells how many were new.
+fn count_new(attempt: &str) -> Option<BatchReceipt> {
+    let (scope, attempt) = ("batch".to_owned(), attempt.to_owned());
+    let is_new = |bound: &&Bound| matches!(bound, Bound::New(_));
+    let answer = Box::new(move |bound: &[Bound]| format!("{} new", bound.iter().filter(is_new).count()));
+    Some(BatchReceipt { scope, attempt, until_ms: NOW + HOUR, answer })
+}
+
+pub async fn a_batch_and_its_answer_are_kept_together<B: Bench>(bench: B) {
+    let registry = bench.registry().await;
+    registry.bind(bind("b", "https://other.example/")).await.unwrap();
+    let binds: Vec<Bind> = ["a", "b", "c"].map(|name| bind(name, "https://a.example/")).to_vec();
+    registry.begin(attempt("batch", "a")).await.unwrap();
+    let bound = registry.bind_all(binds.clone(), count_new("a")).await.unwrap();
+    assert!(matches!(&bound[..], [Bound::New(_), Bound::AlreadyBound(_), Bound::New(_)]), "{bound:?}");
+    let other = bench.registry().await;
+    assert_eq!(other.begin(attempt("batch", "b")).await.unwrap(), done("2 new"));
+    let more = [binds, vec![bind("d", "https://a.example/")]].concat();
+    for late in ["a", "b"] {
+        let overtaken = registry.bind_all(more.clone(), count_new(late)).await.unwrap();
+        assert_eq!(overtaken, vec![Bound::Overtaken { answer: Some("2 new".to_owned()) }; 4]);
+        assert_eq!(registry.entry(KS, "d").await.unwrap(), None, "nothing was done");
     }
 }
 

@@ -2,23 +2,53 @@
 //!
 //! Names that nobody has, which is nearly all of them, are made by few statements of many rows. The rest –
 //! names that are there, names that come twice, binds with a skeleton or a receipt – take the way of a single
-//! bind, afterwards and in order.
+//! bind, afterwards and in order. The batch as a whole may have a receipt of its own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
 use keymill_sql::{Access, SqlError, Statements};
 
-use super::{Bind, Bound, Operation};
+use super::{
+    Bind, Bound, Operation, Receipt,
+    receipt::{self, Overtaken},
+};
 use crate::{
     batch::Caution,
     limits::{self, Checked},
     tables::{Grant, Tables},
 };
 
-#[derive(Debug)]
 pub(crate) struct BindAll {
     pub(crate) binds: Vec<Bind>,
+    pub(crate) receipt: Option<BatchReceipt>,
     pub(crate) caution: Caution,
+}
+
+/// The receipt of a batch: its answer is known only in the transaction that decides what becomes of each bind.
+pub struct BatchReceipt {
+    pub scope: String,
+    pub attempt: String,
+    pub until_ms: i64,
+    /// The answer to keep. It may be asked more than once.
+    pub answer: Box<dyn Fn(&[Bound]) -> String + Send + Sync>,
+}
+
+impl fmt::Debug for BatchReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchReceipt").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+impl BatchReceipt {
+    /// With the answer to what became of the binds.
+    fn told(&self, bound: &[Bound]) -> Receipt {
+        let Self { scope, attempt, until_ms, answer } = self;
+        let (scope, attempt) = (scope.clone(), attempt.clone());
+        Receipt { scope, attempt, answer: answer(bound), until_ms: *until_ms }
+    }
 }
 
 impl BindAll {
@@ -46,7 +76,7 @@ impl BindAll {
             let names = places.iter().map(|at| self.binds[*at].name.as_str());
             let taken = tables.known(statements, keyspace, names).await?;
             for at in places {
-                is_new[at] = !taken.contains(&self.binds[at].name);
+                is_new[at] = !taken.contains_key(&self.binds[at].name);
             }
         }
         Ok(())
@@ -63,6 +93,25 @@ impl Operation for BindAll {
     }
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<Vec<Bound>, SqlError> {
+        let Some(receipt) = &self.receipt else { return self.bind_each(tables, statements).await };
+        let unanswered = receipt.told(&[]);
+        if let Some(Overtaken { answer }) = receipt::hold(tables, statements, Some(&unanswered)).await? {
+            return Ok(vec![Bound::Overtaken { answer }; self.binds.len()]);
+        }
+        let bound = self.bind_each(tables, statements).await?;
+        let receipt = receipt.told(&bound);
+        receipt::check(Some(&receipt)).map_err(|error| SqlError::Unexpected(error.to_string()))?;
+        receipt::keep(tables, statements, Some(&receipt)).await?;
+        Ok(bound)
+    }
+}
+
+impl BindAll {
+    async fn bind_each<S: Statements>(
+        &self,
+        tables: &Tables,
+        statements: &mut S,
+    ) -> Result<Vec<Bound>, SqlError> {
         let mut is_new = self.are_plain();
         if self.caution.looks_first() {
             self.look(tables, statements, &mut is_new).await?;

@@ -1,6 +1,6 @@
 //! Names that were in use before Keymill came.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use keymill_sql::{Access, SqlError, Statements};
 
@@ -20,8 +20,19 @@ pub(crate) struct MarkUsed {
     pub(crate) caution: Caution,
 }
 
+/// What became of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// By this call.
+    New,
+    /// Before, or earlier in the batch.
+    Known,
+    /// Someone has it; it stays as it was.
+    Taken,
+}
+
 impl Operation for MarkUsed {
-    type Answer = Vec<bool>;
+    type Answer = Vec<Marked>;
     const ACCESS: Access = Access::Write;
 
     fn check(&self) -> Checked {
@@ -30,13 +41,21 @@ impl Operation for MarkUsed {
         self.names.iter().try_for_each(|name| limits::name("a name", name))
     }
 
-    async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<Vec<bool>, SqlError> {
-        let mut taken = HashSet::new();
+    async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<Vec<Marked>, SqlError> {
+        let mut there = HashMap::new();
         if self.caution.looks_first() {
             let names = self.names.iter().map(String::as_str);
-            taken = tables.known(statements, &self.keyspace, names).await?;
+            there = tables.known(statements, &self.keyspace, names).await?;
         }
-        let is_new: Vec<bool> = self.names.iter().map(|name| taken.insert(name.clone())).collect();
+        let mark = |name: &String| match there.get(name) {
+            None => {
+                there.insert(name.clone(), Kind::Used);
+                Marked::New
+            }
+            Some(Kind::Used) => Marked::Known,
+            Some(Kind::Alias | Kind::Issued) => Marked::Taken,
+        };
+        let marked: Vec<Marked> = self.names.iter().map(mark).collect();
         let used = |name| Grant {
             keyspace: &self.keyspace,
             name,
@@ -46,11 +65,11 @@ impl Operation for MarkUsed {
             at_ms: self.at_ms,
             expires_at_ms: None,
         };
-        let new = self.names.iter().zip(&is_new).filter(|(_, is_new)| **is_new);
+        let new = self.names.iter().zip(&marked).filter(|(_, marked)| **marked == Marked::New);
         let grants: Vec<Grant<'_>> = new.map(|(name, _)| used(name)).collect();
         if !tables.grant_all(statements, grants).await? {
             return Err(self.caution.look_next_time("a name of the batch"));
         }
-        Ok(is_new)
+        Ok(marked)
     }
 }

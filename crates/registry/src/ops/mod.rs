@@ -27,6 +27,7 @@ mod sweep;
 mod visit;
 
 pub use bind::{Bind, Bound};
+pub use bind_all::BatchReceipt;
 pub(crate) use bind_all::BindAll;
 pub use change::{Change, Changed, Expiry};
 pub use claim::{Claim, Claimed, TakenBy};
@@ -36,6 +37,7 @@ pub use derive::{Derive, Derived};
 pub(crate) use find::Find;
 pub use list::{Listing, Page};
 pub(crate) use mark_used::MarkUsed;
+pub use mark_used::Marked;
 pub(crate) use receipt::Abandon;
 pub use receipt::{Attempt, Begun, Finished, Receipt};
 pub use refer::{NewReference, Referred};

@@ -6,11 +6,11 @@ use keymill_sql::{Access, SqlError, Statements, Value};
 
 use super::{
     NewReference, Operation, Referred,
-    references::{ROW, ROW_KEY, Reference, select},
+    references::{ROW, ROW_KEY, Reference, find_all},
 };
 use crate::{
     RegistryError,
-    batch::{Caution, pieces, places, plan_afresh},
+    batch::Caution,
     limits::{self, Checked},
     tables::Tables,
 };
@@ -31,19 +31,14 @@ impl ReferAll {
         statements: &mut S,
         digests: &[String],
     ) -> Result<Known, SqlError> {
-        let mut by_keyspace = BTreeMap::<&str, Vec<Value>>::new();
+        let mut by_keyspace = BTreeMap::<&str, Vec<String>>::new();
         for (new, digest) in self.new.iter().zip(digests) {
-            by_keyspace.entry(&new.keyspace).or_default().push(digest.as_str().into());
+            by_keyspace.entry(&new.keyspace).or_default().push(digest.clone());
         }
         let mut known = Known::new();
-        plan_afresh(statements).await?;
         for (keyspace, digests) in by_keyspace {
-            for piece in pieces(&digests) {
-                let condition = format!("keyspace = ? AND digest IN ({})", places(piece.len()));
-                for reference in select(tables, statements, keyspace, &condition, piece.to_vec()).await? {
-                    known.insert((keyspace.to_owned(), reference.cursor()), reference);
-                }
-            }
+            let found = find_all(tables, statements, keyspace, &digests).await?;
+            known.extend(found.into_iter().map(|(digest, found)| ((keyspace.to_owned(), digest), found)));
         }
         Ok(known)
     }

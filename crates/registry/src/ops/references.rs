@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Operation;
 use crate::{
-    batch::{pieces, places},
+    batch::{pieces, places, plan_afresh},
     limits::{self, Checked, REFERENCES_SHOWN},
     tables::{OF_KEYSPACE, Tables},
 };
@@ -62,7 +62,7 @@ fn read(keyspace: &str, row: &Row) -> Result<Reference, SqlError> {
 }
 
 /// References of `keyspace` for which `condition` holds, whose first `?` is the keyspace.
-pub(super) async fn select<S: Statements>(
+async fn select<S: Statements>(
     tables: &Tables,
     statements: &mut S,
     keyspace: &str,
@@ -94,6 +94,25 @@ pub(super) async fn find<S: Statements>(
     let found =
         select(tables, statements, keyspace, "keyspace = ? AND digest = ?", vec![digest.into()]).await?;
     found.first().map(|found| found.key_of(owner, reference)).transpose()
+}
+
+/// What there is of the references with these digests, by digest.
+pub(super) async fn find_all<S: Statements>(
+    tables: &Tables,
+    statements: &mut S,
+    keyspace: &str,
+    digests: &[String],
+) -> Result<HashMap<String, Reference>, SqlError> {
+    let mut found = HashMap::new();
+    plan_afresh(statements).await?;
+    for piece in pieces(digests) {
+        let condition = format!("keyspace = ? AND digest IN ({})", places(piece.len()));
+        let values = piece.iter().map(|digest| digest.as_str().into()).collect();
+        for reference in select(tables, statements, keyspace, &condition, values).await? {
+            found.insert(reference.cursor(), reference);
+        }
+    }
+    Ok(found)
 }
 
 impl Operation for FindReference {
@@ -137,14 +156,7 @@ impl Operation for FindReferences {
     ) -> Result<Vec<Option<String>>, SqlError> {
         let digests: Vec<String> =
             self.references.iter().map(|(owner, text)| digest(owner.as_deref(), text)).collect();
-        let mut found = HashMap::new();
-        for piece in pieces(&digests) {
-            let rest = format!("digest IN ({})", places(piece.len()));
-            let values = piece.iter().map(|digest| digest.as_str().into()).collect();
-            for reference in select(tables, statements, &self.keyspace, &rest, values).await? {
-                found.insert(reference.cursor(), reference);
-            }
-        }
+        let found = find_all(tables, statements, &self.keyspace, &digests).await?;
         let keys = self.references.iter().zip(&digests).map(|((owner, text), digest)| {
             found.get(digest).map(|found| found.key_of(owner.as_deref(), text)).transpose()
         });

@@ -24,6 +24,8 @@ pub struct Swept {
 pub(crate) struct SweepNames {
     pub(crate) at_ms: i64,
     pub(crate) batch: u32,
+    /// When the names of what has expired can be had again; `None`: never.
+    pub(crate) reusable_at_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +88,11 @@ impl Operation for SweepNames {
         let (expired, freed) = self.due(tables, statements).await?;
         let Tables { names, marks, .. } = tables;
         let bury = format!(
-            "UPDATE {names} SET target = NULL, deleted_at = ?, due_at = NULL \
+            "UPDATE {names} SET target = NULL, deleted_at = ?, due_at = ? \
              WHERE keyspace = ? AND name IN ({{names}})"
         );
-        let buried = each(statements, &bury, &[self.at_ms.into()], &expired).await?;
+        let when = [self.at_ms.into(), self.reusable_at_ms.into()];
+        let buried = each(statements, &bury, &when, &expired).await?;
         let unmark = format!("DELETE FROM {marks} WHERE {OF_KEYSPACE} AND name IN ({{names}})");
         each(statements, &unmark, &[], &freed).await?;
         let free = format!("DELETE FROM {names} WHERE keyspace = ? AND name IN ({{names}})");

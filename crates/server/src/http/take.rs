@@ -101,7 +101,8 @@ async fn take_once(
         Once::Unasked | Once::Go(_) => {
             let taken = async {
                 caller.charge(&served, count, || state.node.elapsed())?;
-                let haul = served.take(count, state.config.limits.take_timeout.duration()).await?;
+                let taken = served.take(count, state.config.limits.take_timeout.duration()).await;
+                let haul = taken.inspect_err(|_| caller.refund(&served, count))?;
                 let answer = json(&served.name, haul.keys(), count, 0);
                 let body = String::from_utf8(answer).expect("keys are ASCII");
                 names.conclude(&once, Said { status: 200, body }).await

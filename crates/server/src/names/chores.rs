@@ -58,7 +58,8 @@ impl Names {
     async fn sweep(self: &Arc<Self>) {
         let Ok(registry) = self.registry() else { return };
         for _ in 0..SWEEP_ROUNDS {
-            match registry.sweep(self.now_ms(), SWEEP_BATCH).await {
+            let now = self.now_ms();
+            match registry.sweep(now, SWEEP_BATCH, self.reusable_at(now)).await {
                 Ok(swept) => {
                     self.counters.swept.fetch_add(swept.expired, Ordering::Relaxed);
                     let most = swept.expired.max(swept.freed).max(swept.receipts);

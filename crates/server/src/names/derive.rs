@@ -10,7 +10,7 @@ use keymill_registry::{
     rules::{canonical::canonical, target::Target},
 };
 
-use super::{Names, Once, bind::gone, refuse};
+use super::{Names, bind::gone, refuse};
 
 /// Proposals that are tried before the space counts as full.
 const PROPOSALS: usize = 64;
@@ -29,14 +29,14 @@ impl Names {
         owner: Option<String>,
         target: Option<&Target>,
         expires_at_ms: Option<i64>,
-        once: &Once,
+        nonce: [u8; NONCE_LENGTH],
     ) -> Result<Made, Refusal> {
         self.node.refuse_unless_serving()?;
         if served.is_retired() {
             return Err(IssueError::Retired.into());
         }
         let target = target.map(|target| target.as_str().to_owned());
-        let derive = self.proposals(served, content, owner, &once.nonce()?)?;
+        let derive = self.proposals(served, content, owner, &nonce)?;
         let derive = Derive { target, expires_at_ms, ..derive };
         let full = || {
             let detail = format!(

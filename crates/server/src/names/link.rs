@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
-use keymill_api::{
-    BATCH_MAX, ChangeLink, Code, LinkList, LinkOutcome, LinkOutcomes, LinkView, NewLink, Refusal, expiry_ms,
-};
+use keymill_api::{ChangeLink, Code, LinkList, LinkView, NewLink, Refusal, expiry_ms};
 use keymill_id::Definition;
 use keymill_issuer::Served;
 use keymill_registry::{
@@ -14,24 +12,23 @@ use keymill_registry::{
 
 use super::{
     Names, Once, Said,
-    alias::{Standing, standing, taken_by_entry},
+    alias::taken_by_entry,
     bind::{as_bound, gone},
     is_name, name_taken, page_after,
     receipt::overtaken,
     refuse,
 };
 use crate::auth::Caller;
-use keymill_ledger::HoleKind;
 
 /// Keys tried for one link. Only who guesses a key before it is issued can have bound it.
 const TRIES: u32 = 4;
 
 /// A link that was read and found right, before anything is asked of anyone.
-struct Wanted {
-    target: Target,
-    alias: Option<String>,
-    owner: Option<String>,
-    expires_at_ms: Option<i64>,
+pub(super) struct Wanted {
+    pub target: Target,
+    pub alias: Option<String>,
+    pub owner: Option<String>,
+    pub expires_at_ms: Option<i64>,
 }
 
 impl Names {
@@ -46,8 +43,9 @@ impl Names {
         let wanted = self.wanted(served, link)?;
         if let (Definition::Digest(_), None) = (&served.definition, &wanted.alias) {
             let Wanted { target, owner, expires_at_ms, .. } = wanted;
+            let nonce = once.nonce(0)?;
             let derived =
-                self.derive(served, target.as_str(), owner, Some(&target), expires_at_ms, once).await?;
+                self.derive(served, target.as_str(), owner, Some(&target), expires_at_ms, nonce).await?;
             let status = if derived.new { StatusCode::CREATED } else { StatusCode::OK };
             return self.conclude(once, Said::json(status, &self.view(served, &derived.entry))).await;
         }
@@ -75,138 +73,6 @@ impl Names {
             }
         }
         Err(Refusal::new(Code::AlreadyBound, "the keys taken were all bound by someone else; try again"))
-    }
-
-    /// `POST /v1/keyspaces/{ks}/links/batch`: one transaction for all that can be had.
-    pub(crate) async fn create_all(
-        &self,
-        caller: &Caller,
-        served: &Arc<Served>,
-        links: Vec<NewLink>,
-        once: &Once,
-    ) -> Result<Said, Refusal> {
-        if links.len() > BATCH_MAX {
-            let detail = format!("`links` holds {}, and at most {BATCH_MAX} go at once", links.len());
-            return Err(Refusal::field(Code::InvalidField, "links", detail));
-        }
-        let mut outcomes: Vec<Option<LinkOutcome>> = Vec::new();
-        outcomes.resize_with(links.len(), || None);
-        let mut wanted = Vec::new();
-        for (index, link) in links.into_iter().enumerate() {
-            match self.wanted(served, link) {
-                Ok(link) => wanted.push((index, link)),
-                Err(refusal) => outcomes[index] = Some(problem(&refusal)),
-            }
-        }
-        let made = if matches!(served.definition, Definition::Digest(_)) {
-            self.derive_all(served, wanted, once).await?
-        } else {
-            self.bind_all(caller, served, wanted).await?
-        };
-        for (index, outcome) in made {
-            outcomes[index] = Some(outcome.map_or_else(|refusal| problem(&refusal), LinkOutcome::Link));
-        }
-        let links = outcomes.into_iter().flatten().collect();
-        self.conclude(once, Said::json(StatusCode::OK, &LinkOutcomes { links })).await
-    }
-
-    async fn derive_all(
-        &self,
-        served: &Arc<Served>,
-        wanted: Vec<(usize, Wanted)>,
-        once: &Once,
-    ) -> Result<Vec<(usize, Result<LinkView, Refusal>)>, Refusal> {
-        let mut made = Vec::new();
-        for (index, Wanted { target, alias, owner, expires_at_ms }) in wanted {
-            let link = match alias {
-                Some(_) => Err(Refusal::field(
-                    Code::InvalidField,
-                    "alias",
-                    "`alias` does not go with a batch of a digest; make that link by itself",
-                )),
-                None => self
-                    .derive(served, target.as_str(), owner, Some(&target), expires_at_ms, once)
-                    .await
-                    .map(|derived| self.view(served, &derived.entry)),
-            };
-            made.push((index, link));
-        }
-        Ok(made)
-    }
-
-    async fn bind_all(
-        &self,
-        caller: &Caller,
-        served: &Arc<Served>,
-        wanted: Vec<(usize, Wanted)>,
-    ) -> Result<Vec<(usize, Result<LinkView, Refusal>)>, Refusal> {
-        let mut made = Vec::new();
-        let (named, unnamed): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|(_, wanted)| wanted.alias.is_some());
-        let (mut places, mut binds) = (Vec::new(), Vec::new());
-        let standings = self.standings(served, &named).await?;
-        for ((index, wanted), standing) in named.into_iter().zip(standings) {
-            let alias = wanted.alias.clone().unwrap_or_default();
-            match self.refuse_standing(served, &alias, standing).await {
-                Ok(()) => {
-                    places.push(index);
-                    binds.push(self.new_bind(served, alias, Kind::Alias, &wanted));
-                }
-                Err(refusal) => made.push((index, Err(refusal))),
-            }
-        }
-        let count = u32::try_from(unnamed.len()).expect("a batch is small");
-        if count > 0 {
-            caller.charge(served, count, || self.node.elapsed())?;
-            let haul = served.take(count, self.take_timeout).await?;
-            for ((index, wanted), key) in unnamed.into_iter().zip(haul.keys()) {
-                places.push(index);
-                binds.push(self.new_bind(served, key_text(key), Kind::Issued, &wanted));
-            }
-        }
-        let names: Vec<String> = binds.iter().map(|bind| bind.name.clone()).collect();
-        let bound = self.registry()?.bind_all(binds).await.map_err(refuse)?;
-        for ((index, name), bound) in places.into_iter().zip(names).zip(bound) {
-            self.remembered.forget(served.name.as_str(), &name);
-            let link = match bound {
-                Bound::New(entry) => Ok(self.view(served, &entry)),
-                other => Err(not_new(other, &name)),
-            };
-            made.push((index, link));
-        }
-        Ok(made)
-    }
-
-    /// Says of a name that the pool has passed what has it now. The others are looked for when they are bound.
-    async fn refuse_standing(
-        &self,
-        served: &Arc<Served>,
-        name: &str,
-        standing: Standing,
-    ) -> Result<(), Refusal> {
-        if standing == Standing::Withheld {
-            return Ok(());
-        }
-        self.refuse_known(served, name).await?;
-        self.refuse_unless_withheld(served, name, standing).await
-    }
-
-    /// Withholds all chosen names of a batch at once.
-    async fn standings(&self, served: &Served, named: &[(usize, Wanted)]) -> Result<Vec<Standing>, Refusal> {
-        self.node.refuse_unless_serving()?;
-        let number_of = |(_, wanted): &(usize, Wanted)| served.mint()?.number_of(wanted.alias.as_deref()?);
-        let numbers: Vec<_> = named.iter().map(number_of).collect();
-        let spelled: Vec<_> = numbers.iter().copied().flatten().collect();
-        if spelled.is_empty() {
-            return Ok(vec![Standing::Withheld; named.len()]);
-        }
-        let withheld = self.node.withhold(served, spelled, HoleKind::Alias).await;
-        let mut withheld = withheld.map_err(|error| Refusal::from(&error))?.into_iter();
-        let each = |number: &Option<_>| match number {
-            Some(_) => withheld.next().map_or(Standing::Taken, standing),
-            None => Standing::Withheld,
-        };
-        Ok(numbers.iter().map(each).collect())
     }
 
     pub(crate) async fn link(&self, served: &Served, text: &str) -> Result<LinkView, Refusal> {
@@ -254,8 +120,7 @@ impl Names {
     pub(crate) async fn delete(&self, served: &Served, text: &str) -> Result<(), Refusal> {
         let name = self.kept_name(served, text)?;
         let at_ms = self.now_ms();
-        let reusable =
-            (self.reuse_after > Duration::ZERO).then(|| at_ms.saturating_add(ms(self.reuse_after)));
+        let reusable = self.reusable_at(at_ms);
         let deleted = self.registry()?.delete(served.name.as_str(), &name, at_ms, reusable).await;
         self.remembered.forget(served.name.as_str(), &name);
         match deleted.map_err(refuse)? {
@@ -284,13 +149,18 @@ impl Names {
         Ok(LinkList { links, next_cursor })
     }
 
+    /// When the name of what is gone now can be had again; `None`: never.
+    pub(super) fn reusable_at(&self, at_ms: i64) -> Option<i64> {
+        (self.reuse_after > Duration::ZERO).then(|| at_ms.saturating_add(ms(self.reuse_after)))
+    }
+
     /// The name of a link that may be there.
     fn kept_name(&self, served: &Served, text: &str) -> Result<String, Refusal> {
         let name = self.name_of(served, text).into_owned();
         if is_name(&name) { Ok(name) } else { Err(no_link(&name)) }
     }
 
-    fn wanted(&self, served: &Served, link: NewLink) -> Result<Wanted, Refusal> {
+    pub(super) fn wanted(&self, served: &Served, link: NewLink) -> Result<Wanted, Refusal> {
         Ok(Wanted {
             target: self.target(served, &link.url)?,
             alias: link.alias.map(|alias| self.alias_of(served, &alias)).transpose()?,
@@ -299,7 +169,7 @@ impl Names {
         })
     }
 
-    fn new_bind(&self, served: &Served, name: String, kind: Kind, wanted: &Wanted) -> Bind {
+    pub(super) fn new_bind(&self, served: &Served, name: String, kind: Kind, wanted: &Wanted) -> Bind {
         Bind {
             keyspace: served.name.to_string(),
             skeleton: self.skeleton_of(served, &name).filter(|_| kind == Kind::Alias),
@@ -314,7 +184,7 @@ impl Names {
         }
     }
 
-    async fn refuse_known(&self, served: &Served, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn refuse_known(&self, served: &Served, name: &str) -> Result<(), Refusal> {
         match self.registry()?.entry(served.name.as_str(), name).await.map_err(refuse)? {
             Some(entry) => Err(taken_by_entry(&entry, name)),
             None => Ok(()),
@@ -356,15 +226,11 @@ pub(super) fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn problem(refusal: &Refusal) -> LinkOutcome {
-    LinkOutcome::Problem(refusal.problem())
-}
-
 fn no_link(name: &str) -> Refusal {
     Refusal::new(Code::KeyNotFound, format!("`{}` leads nowhere; bind it with PUT", name.escape_debug()))
 }
 
-fn not_new(bound: Bound, name: &str) -> Refusal {
+pub(super) fn not_new(bound: Bound, name: &str) -> Refusal {
     match bound {
         Bound::LookAlike { name: other } => {
             name_taken("alias", format!("`{name}` looks like `{other}`; choose another name"))

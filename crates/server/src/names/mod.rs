@@ -24,6 +24,7 @@ use keymill_registry::{Entry, Registry, RegistryError, limits::NAME_MAX, rules::
 use crate::config::Config;
 
 mod alias;
+mod batch;
 mod bind;
 mod chores;
 mod derive;
@@ -124,8 +125,14 @@ impl Names {
 
     /// A name as it is kept: where a keyspace reads a key in several spellings, it has one.
     fn name_of<'t>(&self, served: &Served, text: &'t str) -> Cow<'t, str> {
-        let Some(mint) = served.mint().filter(|mint| mint.is_lenient()) else { return Cow::Borrowed(text) };
-        match mint.number_of(text).and_then(|number| mint.spell_one(number)) {
+        let spelled = match (served.mint(), served.digest()) {
+            (Some(mint), _) if mint.is_lenient() => {
+                mint.number_of(text).and_then(|number| mint.spell_one(number))
+            }
+            (_, Some(digest)) if digest.is_lenient() => digest.key_of(text),
+            _ => None,
+        };
+        match spelled {
             Some(spelled) if spelled != text => Cow::Owned(spelled),
             _ => Cow::Borrowed(text),
         }
@@ -142,29 +149,35 @@ impl Names {
     }
 
     fn view(&self, served: &Served, entry: &Entry) -> LinkView {
-        LinkView {
-            keyspace: entry.keyspace.clone(),
-            key: entry.name.clone(),
-            url: entry.target.clone().unwrap_or_default(),
-            short_url: self.short_url(served, &entry.name),
-            created_at: moment(entry.created_at_ms),
-            expires_at: entry.expires_at_ms.map(moment),
-            visits: entry.visits,
-        }
+        shown(entry, self.short_base(served).as_deref())
     }
 
-    fn short_url(&self, served: &Served, key: &str) -> Option<String> {
-        if self.public_url.is_empty() {
-            return None;
+    /// What a keyspace's keys follow in short URLs, where there are any.
+    fn short_base(&self, served: &Served) -> Option<String> {
+        let public_url = &self.public_url;
+        match (public_url.is_empty(), served.definition.root()) {
+            (true, _) => None,
+            (false, true) => Some(format!("{public_url}/")),
+            (false, false) => Some(format!("{public_url}/{}/", served.name)),
         }
-        let below = if served.definition.root() { String::new() } else { format!("/{}", served.name) };
-        Some(format!("{}{below}/{key}", self.public_url))
     }
 }
 
 impl Counters {
     fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn shown(entry: &Entry, short_base: Option<&str>) -> LinkView {
+    LinkView {
+        keyspace: entry.keyspace.clone(),
+        key: entry.name.clone(),
+        url: entry.target.clone().unwrap_or_default(),
+        short_url: short_base.map(|base| format!("{base}{}", entry.name)),
+        created_at: moment(entry.created_at_ms),
+        expires_at: entry.expires_at_ms.map(moment),
+        visits: entry.visits,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use keymill_api::{Code, Refusal};
-use keymill_registry::{Attempt, Begun, Finished, Receipt, rules::idempotency};
+use keymill_registry::{Attempt, BatchReceipt, Begun, Bound, Finished, Receipt, rules::idempotency};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -57,7 +57,7 @@ impl Try {
         Receipt {
             scope: self.scope.clone(),
             attempt: self.attempt.clone(),
-            answer: serde_json::to_string(said).expect("answers are plain data"),
+            answer: written(said),
             until_ms: self.until_ms,
         }
     }
@@ -72,11 +72,23 @@ impl Once {
         }
     }
 
-    /// Sixteen bytes that are the same for every try of one request, and else random.
-    pub(super) fn nonce(&self) -> Result<[u8; 16], Refusal> {
+    /// The same for a batch, whose answer is made from what becomes of each of it.
+    pub(super) fn batch_receipt(
+        &self,
+        answer: impl Fn(&[Bound]) -> Said + Send + Sync + 'static,
+    ) -> Option<BatchReceipt> {
+        let Self::Go(Try { scope, attempt, until_ms }) = self else { return None };
+        let answer = Box::new(move |bound: &[Bound]| written(&answer(bound)));
+        Some(BatchReceipt { scope: scope.clone(), attempt: attempt.clone(), until_ms: *until_ms, answer })
+    }
+
+    /// Sixteen bytes that are the same for every try of one request, apart for each of a batch, and else random.
+    pub(super) fn nonce(&self, index: usize) -> Result<[u8; 16], Refusal> {
         let mut nonce = [0; 16];
         match self {
-            Self::Go(this) => nonce.copy_from_slice(&Sha256::digest(&this.scope)[..16]),
+            Self::Go(this) => {
+                nonce.copy_from_slice(&Sha256::digest(format!("{} {index}", this.scope))[..16]);
+            }
             Self::Unasked | Self::Said(_) => getrandom::fill(&mut nonce)
                 .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?,
         }
@@ -143,6 +155,11 @@ impl Names {
 /// Another try answered first: so does this one.
 pub(crate) fn overtaken(answer: Option<&str>) -> Result<Said, Refusal> {
     answer.map_or_else(|| Err(in_progress()), said)
+}
+
+/// As it is kept; see [`said`].
+fn written(said: &Said) -> String {
+    serde_json::to_string(said).expect("answers are plain data")
 }
 
 fn said(answer: &str) -> Result<Said, Refusal> {

@@ -23,7 +23,8 @@ impl Names {
     ) -> Result<Said, Refusal> {
         let (reference, owner) = checked(new)?;
         if let Definition::Digest(_) = served.definition {
-            let made = self.derive(served, &reference, owner, None, self.expiry(served, None)?, once).await?;
+            let (nonce, expiry) = (once.nonce(0)?, self.expiry(served, None)?);
+            let made = self.derive(served, &reference, owner, None, expiry, nonce).await?;
             let status = if made.new { StatusCode::CREATED } else { StatusCode::OK };
             return self.conclude(once, Said::json(status, &view(served, reference, made.entry.name))).await;
         }
@@ -74,7 +75,8 @@ impl Names {
         let mut created = 0;
         if missing > 0 {
             caller.charge(served, missing, || self.node.elapsed())?;
-            let haul = served.take(missing, self.take_timeout).await?;
+            let haul = served.take(missing, self.take_timeout).await;
+            let haul = haul.inspect_err(|_| caller.refund(served, missing))?;
             let at_ms = self.now_ms();
             let mut keys = haul.keys();
             let wanted = fine().zip(&mut known).filter(|(_, key)| key.is_none());
@@ -115,7 +117,14 @@ impl Names {
         for new in refs {
             let made = match checked(new) {
                 Ok((reference, owner)) => self
-                    .derive(served, &reference, owner, None, self.expiry(served, None)?, &Once::Unasked)
+                    .derive(
+                        served,
+                        &reference,
+                        owner,
+                        None,
+                        self.expiry(served, None)?,
+                        Once::Unasked.nonce(0)?,
+                    )
                     .await
                     .map(|made| (reference, made)),
                 Err(refusal) => Err(refusal),

@@ -4,7 +4,7 @@ use keymill_api::{Code, Refusal, RejectedKey, USED_MAX, UsedAnswer};
 use keymill_id::{Definition, Number};
 use keymill_issuer::Served;
 use keymill_ledger::{HoleKind, ops::Withheld};
-use keymill_registry::rules::alias::Alias;
+use keymill_registry::{Marked, rules::alias::Alias};
 
 use super::{Names, refuse};
 
@@ -87,10 +87,14 @@ impl Names {
         if others.is_empty() {
             return Ok(());
         }
-        let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
-        let marked = self.registry()?.mark_used(served.name.as_str(), names.clone(), self.now_ms()).await;
-        for (name, new) in names.iter().zip(marked.map_err(refuse)?) {
-            *(if new { &mut answer.imported } else { &mut answer.known }) += 1;
+        let names = others.iter().map(|(_, name)| name.clone()).collect();
+        let marked = self.registry()?.mark_used(served.name.as_str(), names, self.now_ms()).await;
+        for ((index, name), marked) in others.iter().zip(marked.map_err(refuse)?) {
+            match marked {
+                Marked::New => answer.imported += 1,
+                Marked::Known => answer.known += 1,
+                Marked::Taken => answer.rejected.push(rejected(*index, name, "is a name that someone has")),
+            }
             self.remembered.forget(served.name.as_str(), name);
         }
         Ok(())

@@ -1,17 +1,6 @@
 //! What the engine is, and what its acknowledgement is worth as it is set up.
 
-use keymill_sql::{Dialect, SqlError, Statements as _, Transaction};
-
-/// The cluster's identity and its timeline: the first changes with a logical restore, the second with every
-/// promotion and every restore to a point in time. Read where the log is written now, because a promoted
-/// standby's control file tells the old timeline until its first checkpoint.
-const POSTGRES_INCARNATION: &str = "concat('system ', (SELECT system_identifier FROM pg_control_system()), \
-     ' timeline ', CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint()) \
-     ELSE CAST(CAST('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS BIT(32)) AS INTEGER) END)";
-/// Kept in the data directory and made anew for a replica.
-const MYSQL_INCARNATION: &str = "concat('server ', @@server_uuid)";
-/// MariaDB gives a server no identity of its own; members of one replication must differ in this.
-const MARIADB_INCARNATION: &str = "concat('server ', @@global.server_id)";
+use keymill_sql::{Dialect, SqlError, Statements as _, Transaction, identity};
 
 /// What was found of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +38,7 @@ async fn look_at_postgres(transaction: &mut Transaction) -> Result<Engine, SqlEr
             "standby `{standby}` is asynchronous (or pg_monitor is not granted, so that one cannot tell)"
         ));
     }
-    Ok(Engine { incarnation: POSTGRES_INCARNATION, doubts })
+    Ok(Engine { incarnation: identity(transaction).await?, doubts })
 }
 
 async fn look_at_mysql(transaction: &mut Transaction) -> Result<Engine, SqlError> {
@@ -73,8 +62,7 @@ async fn look_at_mysql(transaction: &mut Transaction) -> Result<Engine, SqlError
             doubts.push(format!("{replicas} replicas follow asynchronously"));
         }
     }
-    let incarnation = if is_mariadb { MARIADB_INCARNATION } else { MYSQL_INCARNATION };
-    Ok(Engine { incarnation, doubts })
+    Ok(Engine { incarnation: identity(transaction).await?, doubts })
 }
 
 /// How many replicas are connected. MySQL shows that only to those who may see other users' threads; whoever

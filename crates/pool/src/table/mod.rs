@@ -1,0 +1,310 @@
+//! A pool in SQL tables: `available_keys` and `used_keys`, from which other programs take by documented SQL.
+//!
+//! Whoever takes a key moves its row from the one table to the other in one transaction, and the key leaves once
+//! that is committed. So `used_keys` is the log of everything that left, and a crash in between burns keys that are in
+//! the log. Beside the two lies a third table with one row, `key_pool`, which every push compares and changes
+//! together with the rows.
+
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use keymill_id::{Number, Rows, Slab};
+use keymill_issuer::rowed::{Begun, Era, PoolError, Popped, Pushed, RowHome, RowPool, Standing};
+use keymill_ledger::NodeName;
+use keymill_sql::{Access, Database, Dialect, SqlError, Statements, Work};
+use tokio::sync::Mutex as TurnLock;
+
+mod beginning;
+mod level;
+mod moving;
+mod opening;
+mod putting;
+mod record;
+mod taking;
+mod tables;
+mod tending;
+
+use beginning::{Burn, Close, Closed, Open};
+use level::Level;
+use opening::{Opened, Opening};
+use putting::{Import, Log, Push};
+use record::{Lock, Place, Record, Witness};
+use tables::Tables;
+use taking::{Reading, TakeAnswer};
+use tending::{Lead, Resign, SWEEP_EVERY, Sweep};
+
+pub use tending::RESERVATION_TIMEOUT;
+
+/// Keys that one transaction imports.
+const IMPORT_MAX: usize = 10_000;
+
+/// Where the tables of all pools are, and who we are.
+#[derive(Debug, Clone)]
+pub struct TableHome {
+    /// The registry's.
+    pub database: Database,
+    /// Whether tables may be made: `ledger.migrate`.
+    pub migrate: bool,
+    pub node: NodeName,
+}
+
+#[derive(Debug)]
+pub struct TablePool {
+    database: Database,
+    node: NodeName,
+    opening: Opening,
+    /// What was found at the first look; looked for anew after a refusal.
+    place: TurnLock<Option<Place>>,
+    reading: Mutex<Reading>,
+    level: Level,
+    swept: Mutex<Option<Instant>>,
+}
+
+impl TablePool {
+    /// Nothing is connected to before the first call.
+    pub fn open(home: &RowHome, at: &TableHome) -> Result<Self, PoolError> {
+        let Rows::Table { prefix } = &home.rows else {
+            return Err(PoolError::Refused(format!("keyspace `{}` is no pool in tables", home.keyspace)));
+        };
+        let opening = Opening {
+            tables: Tables::new(at.database.dialect(), prefix),
+            owner: format!("{} {}", home.ledger, home.keyspace),
+            migrate: at.migrate,
+        };
+        Ok(Self {
+            database: at.database.clone(),
+            node: at.node.clone(),
+            opening,
+            place: TurnLock::default(),
+            reading: Mutex::default(),
+            level: Level::default(),
+            swept: Mutex::default(),
+        })
+    }
+
+    async fn place(&self) -> Result<Place, PoolError> {
+        let mut known = self.place.lock().await;
+        if let Some(place) = &*known {
+            return Ok(place.clone());
+        }
+        let opened = self.opening.open(&self.database).await.map_err(|error| self.sorted(error))?;
+        let place = self.ours(opened)?;
+        *known = Some(place.clone());
+        Ok(place)
+    }
+
+    fn ours(&self, opened: Opened) -> Result<Place, PoolError> {
+        let Tables { available, pool, .. } = &self.opening.tables;
+        Err(PoolError::Refused(match opened {
+            Opened::Ours(place) => return Ok(place),
+            Opened::Foreign(owner) => return Err(self.foreign(&owner)),
+            Opened::Strange(table) => format!(
+                "the registry's database has a table `{table}` that is not this pool's; create a keyspace with another \
+                 `table_prefix`, and bring in what is in it with `keymill import keys`"
+            ),
+            Opened::Missing => format!(
+                "the registry's database has no `{available}`, and `ledger.migrate` is off; turn it on for the first \
+                 start, or make the tables by the statements in docs/rows.md"
+            ),
+            Opened::Newer(version) => {
+                format!("`{pool}` was made by a newer Keymill (version {version}); use that version")
+            }
+        }))
+    }
+
+    fn foreign(&self, owner: &str) -> PoolError {
+        let (ledger, keyspace) = owner.split_once(' ').unwrap_or((owner, "?"));
+        PoolError::Refused(format!(
+            "the table `{}` of the registry's database belongs to keyspace `{keyspace}` of ledger {ledger}; create this \
+             keyspace with another `table_prefix`",
+            self.opening.tables.available
+        ))
+    }
+
+    async fn run<W: Work>(&self, work: W) -> Result<W::Answer, PoolError> {
+        match self.database.run(work).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                if matches!(error, SqlError::Refused(_)) {
+                    // The tables may be gone.
+                    *self.place.lock().await = None;
+                }
+                Err(self.sorted(error))
+            }
+        }
+    }
+
+    fn sorted(&self, error: SqlError) -> PoolError {
+        let engine = self.database.dialect().name();
+        let said = format!("{engine}, where the pool's tables are: {error}");
+        match error {
+            SqlError::Refused(_) | SqlError::Unexpected(_) => PoolError::Refused(said),
+            SqlError::Aborted(_) | SqlError::Unavailable(_) | SqlError::Unknown(_) | SqlError::Broken(_) => {
+                PoolError::Unavailable(said)
+            }
+        }
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().expect("nothing panics while it holds this")
+    }
+
+    /// Burns every row of a closed pool. `None`: it was opened meanwhile.
+    async fn burn(&self, place: &Place) -> Result<Option<u64>, PoolError> {
+        let mut burned = 0;
+        loop {
+            match self.run(Burn { place: place.clone() }).await? {
+                None => return Ok(None),
+                Some(0) => return Ok(Some(burned)),
+                Some(rows) => burned += rows,
+            }
+        }
+    }
+
+    /// Ends reservations that other programs hold for too long, now and then.
+    async fn sweep(&self, tables: Tables) -> Result<(), PoolError> {
+        {
+            let mut swept = self.swept.lock().expect("nothing panics while it holds this");
+            if swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
+                return Ok(());
+            }
+            *swept = Some(Instant::now());
+        }
+        let released = self.run(Sweep { tables, timeout: RESERVATION_TIMEOUT }).await?;
+        if released > 0 {
+            self.level.added(released);
+            let available = &self.opening.tables.available;
+            tracing::info!(released, "{released} reservations of `{available}` were not used in time and went back");
+        }
+        Ok(())
+    }
+}
+
+/// The pool's record, and whether the engine may have forgotten something.
+#[derive(Debug)]
+struct LookAt {
+    place: Place,
+    witness: Option<Witness>,
+}
+
+impl Work for LookAt {
+    type Answer = (Record, Option<String>);
+    const ACCESS: Access = Access::Read;
+
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<Self::Answer, SqlError> {
+        let record = self.place.record(statements, Lock::None).await?;
+        let doubt = Witness::doubt(self.witness.as_ref(), &self.place, &record, statements).await?;
+        Ok((record, doubt))
+    }
+}
+
+#[async_trait]
+impl RowPool for TablePool {
+    async fn pop(&self, count: u32) -> Result<Popped, PoolError> {
+        let place = self.place().await?;
+        let take = self.reading().next(place, count, self.node.as_str());
+        let begun = Instant::now();
+        let taken = match self.run(take).await? {
+            TakeAnswer::Taken(taken) => taken,
+            TakeAnswer::Foreign(owner) => return Err(self.foreign(&owner)),
+            TakeAnswer::NotBegun => {
+                return Err(PoolError::Doubtful("the filler has not begun the pool yet".to_owned()));
+            }
+            TakeAnswer::Doubt(doubt) => return Err(PoolError::Doubtful(doubt)),
+        };
+        self.reading().learn(&taken, begun.elapsed());
+        if taken.rows < u64::from(count) {
+            self.level.ran_out();
+        } else {
+            self.level.taken(taken.rows);
+        }
+        Ok(Popped { keys: taken.keys, left: self.level.known() })
+    }
+
+    async fn standing(&self) -> Result<Standing, PoolError> {
+        let place = self.place().await?;
+        let witness = self.reading().witness.clone();
+        let (record, doubt) = self.run(LookAt { place: place.clone(), witness }).await?;
+        if record.owner != place.owner {
+            return Err(self.foreign(&record.owner));
+        }
+        let level = self.level.look(&self.database, &place.tables, record.next).await.map_err(|error| self.sorted(error))?;
+        Ok(Standing { era: record.era, next: record.next, level, doubt })
+    }
+
+    async fn begin(&self, after: Option<Era>, era: Era, next: Number) -> Result<Begun, PoolError> {
+        let place = self.place().await?;
+        match self.run(Close { place: place.clone(), after }).await? {
+            Closed::Yes => {}
+            Closed::Overtaken => return Ok(Begun::Overtaken),
+            Closed::Foreign(owner) => return Err(self.foreign(&owner)),
+        }
+        // Before anything was ever pushed, whatever is there is nobody's who could have lost it.
+        let is_first = after.is_none() && next == Number::ZERO;
+        let burned = if is_first { Some(0) } else { self.burn(&place).await? };
+        let Some(burned) = burned else { return Ok(Begun::Overtaken) };
+        if burned > 0 {
+            let used = &place.tables.used;
+            tracing::warn!(burned, "{burned} rows were burned; `{used}` has them, used by `(burned)`");
+        }
+        let is_open = self.run(Open { place, era, next }).await?;
+        self.level.forget();
+        Ok(if is_open { Begun::Anew { burned } } else { Begun::Overtaken })
+    }
+
+    async fn push(&self, era: Era, slab: &Slab) -> Result<Pushed, PoolError> {
+        let place = self.place().await?;
+        let _turn = self.level.adding().await;
+        let push = Push::new(place, era, slab);
+        let added = match self.database.run(push.clone()).await {
+            Err(SqlError::Refused(refused)) => {
+                tracing::debug!(refused, "a push is repeated, and looks first: {refused}");
+                self.run(Push { looks_first: true, ..push }).await?
+            }
+            pushed => pushed.map_err(|error| self.sorted(error))?,
+        };
+        let Some(added) = added else { return Ok(Pushed::Overtaken) };
+        self.level.pushed(added, slab.block().end());
+        Ok(Pushed::Done { level: self.level.known() })
+    }
+
+    async fn import(&self, era: Era, keys: &[&str]) -> Result<Option<Vec<bool>>, PoolError> {
+        let place = self.place().await?;
+        let _turn = self.level.adding().await;
+        let mut added = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(IMPORT_MAX) {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            let Some(outcome) = self.run(Import { place: place.clone(), era, keys }).await? else {
+                return Ok(None);
+            };
+            self.level.added(outcome.iter().filter(|added| **added).count() as u64);
+            added.extend(outcome);
+        }
+        Ok(Some(added))
+    }
+
+    async fn log(&self, keys: Vec<String>) -> Result<Vec<String>, PoolError> {
+        let tables = self.place().await?.tables;
+        self.run(Log { tables, keys, node: self.node.to_string() }).await
+    }
+
+    /// A file has one process, which leads.
+    async fn lead(&self, node: &NodeName, term: Duration) -> Result<bool, PoolError> {
+        let tables = self.place().await?.tables;
+        let node = node.to_string();
+        let leads = tables.dialect == Dialect::Sqlite
+            || self.run(Lead { tables: tables.clone(), node, term }).await?;
+        if leads {
+            self.sweep(tables).await?;
+        }
+        Ok(leads)
+    }
+
+    async fn resign(&self, node: &NodeName) -> Result<(), PoolError> {
+        let tables = self.place().await?.tables;
+        self.run(Resign { tables, node: node.to_string() }).await
+    }
+}
