@@ -27,8 +27,11 @@ pub struct HealthLedger {
     pub store: String,
     #[schema(value_type = String, example = "strict")]
     pub grade: Grade,
-    /// `ok`, `halted` or `unreachable`, as of the last write.
+    /// `ok`, `halted` or `unreachable`, as of the last write that was tried: heartbeats are, all the time.
     pub state: String,
+    /// When the ledger last answered a write; absent if it never did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<String>,
 }
 
 /// `GET /readyz`

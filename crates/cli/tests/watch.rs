@@ -54,6 +54,20 @@ fn until_incident(server: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
+/// Waits until `/healthz` says that of the ledger, as it does with the next heartbeat.
+#[track_caller]
+fn until_health(server: &Server, state: &str) -> Value {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let ledger = server.get("/healthz").json()["ledger"].clone();
+        if ledger["state"] == state {
+            return ledger;
+        }
+        assert!(std::time::Instant::now() < deadline, "{ledger}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn pair(keyspace: &str, status: &str) -> (String, String) {
     (keyspace.to_owned(), status.to_owned())
 }
@@ -71,7 +85,10 @@ fn a_low_keyspace_is_paged_exactly_once_and_resolved_after_healing() {
     assert!(page["level"].as_u64().unwrap() < 1000, "{page}");
     assert!(page["summary"].as_str().unwrap().contains("below page_below (1K)"), "{page}");
     let incident = until_incident(&server, |incident| incident["notified"] == true);
-    assert_eq!((incident["state"].as_str(), incident["kind"].as_str()), (Some("open"), Some("below_page_mark")));
+    assert_eq!(
+        (incident["state"].as_str(), incident["kind"].as_str()),
+        (Some("open"), Some("below_page_mark"))
+    );
     assert!(server.get("/metrics").text().contains("keymill_incidents_open 1"));
     thread::sleep(A_WHILE);
     assert_eq!(receiver.told(), [pair("codes", "firing")], "one incident is one page");
@@ -165,13 +182,19 @@ fn a_ledger_that_is_gone_is_one_page_and_nothing_claims_more_than_was_measured()
     redis.kill().unwrap();
     let page = receiver.until(1)[0].json();
     assert_eq!((page["keyspace"].as_str(), page["kind"].as_str()), (Some("ledger"), Some("blind")), "{page}");
-    assert_eq!(server.get("/healthz").json()["ledger"]["state"], "unreachable");
-    assert!(!server.get("/metrics").text().contains("keymill_level_keys{"), "a level that is not known is not told");
+    until_health(&server, "unreachable");
+    assert!(
+        !server.get("/metrics").text().contains("keymill_level_keys{"),
+        "a level that is not known is not told"
+    );
     beats.until_silent();
     assert_eq!(receiver.heard().len(), 1, "not one for each keyspace");
+    let last = server.get("/healthz").json()["ledger"]["answered_at"].as_str().unwrap().to_owned();
     redis.restart().unwrap();
     receiver.until(2);
     assert_eq!(receiver.told()[1], pair("ledger", "resolved"));
+    let answered_at = until_health(&server, "ok")["answered_at"].as_str().unwrap().to_owned();
+    assert!(answered_at > last, "{answered_at} is not after {last}");
     beats.until_next();
 }
 
@@ -181,7 +204,9 @@ fn a_ledger_that_was_never_reached_is_not_said_to_be_well() {
     let nobody = Receiver::nobody();
     let url = format!("postgres://keymill@{nobody}/keymill");
     let server = home.server().arguments(&["--ledger", &url]).start_unready();
-    assert_eq!(server.get("/healthz").json()["ledger"]["state"], "unreachable");
+    let health = server.get("/healthz").json();
+    assert_eq!(health["ledger"]["state"], "unreachable");
+    assert!(health["ledger"].get("answered_at").is_none(), "{health}");
 }
 
 #[test]
@@ -191,8 +216,18 @@ fn a_quiet_pool_and_a_legitimate_burst_raise_nothing() {
     let restarted = home.path().join("restarted");
     let command = format!("touch {}", restarted.display());
     let arguments = [
-        "--target", &pool.target(), "--restart-below", "3000", "--page-below", "1000", "--restart-command", &command,
-        "--sink", &sink, "--heartbeat-url", &beats.url(),
+        "--target",
+        &pool.target(),
+        "--restart-below",
+        "3000",
+        "--page-below",
+        "1000",
+        "--restart-command",
+        &command,
+        "--sink",
+        &sink,
+        "--heartbeat-url",
+        &beats.url(),
     ];
     let watching = Watching::start(&home, &arguments);
     pool.takes(20);
@@ -221,8 +256,16 @@ fn a_dead_filler_is_restarted_and_nobody_is_paged() {
         restarted.display()
     );
     let arguments = [
-        "--target", &pool.target(), "--restart-below", "5000", "--page-below", "200", "--restart-command", &command,
-        "--sink", &sink,
+        "--target",
+        &pool.target(),
+        "--restart-below",
+        "5000",
+        "--page-below",
+        "200",
+        "--restart-command",
+        &command,
+        "--sink",
+        &sink,
     ];
     let watching = Watching::start(&home, &arguments);
     pool.fills(0);
@@ -245,8 +288,16 @@ fn a_filler_that_runs_but_cannot_write_is_caught_by_the_level() {
     let tried = home.path().join("tried");
     let command = format!("echo again >> {}", tried.display());
     let arguments = [
-        "--target", &pool.target(), "--restart-below", "8000", "--page-below", "10", "--restart-command", &command,
-        "--sink", &sink,
+        "--target",
+        &pool.target(),
+        "--restart-below",
+        "8000",
+        "--page-below",
+        "10",
+        "--restart-command",
+        &command,
+        "--sink",
+        &sink,
     ];
     let watching = Watching::start(&home, &arguments);
     watching.logged("watching");
@@ -279,7 +330,10 @@ fn a_redis_that_is_gone_is_not_measured_and_that_is_a_finding() {
     let once = home.run(&["watch", "--once", "--json", "--target", &target, "--page-below", "1000"]);
     assert_eq!(once.code, Some(1), "{once:?}");
     let report: Value = serde_json::from_str(&once.stdout).unwrap();
-    assert!(report["samples"][0]["level"].is_null() && report["samples"][0]["unmeasured"].is_string(), "{report}");
+    assert!(
+        report["samples"][0]["level"].is_null() && report["samples"][0]["unmeasured"].is_string(),
+        "{report}"
+    );
     assert_eq!(report["findings"][0]["kind"], "blind");
     // It comes back empty, and the filler fills it.
     pool.redis.restart().unwrap();
@@ -292,7 +346,8 @@ fn a_redis_that_is_gone_is_not_measured_and_that_is_a_finding() {
 fn a_redis_that_hangs_is_not_measured_either() {
     let (home, receiver, pool) = (Home::new(), Receiver::start(), Pool::start());
     let sink = format!("webhook={}", receiver.url());
-    let watching = Watching::start(&home, &["--target", &pool.target(), "--page-below", "1000", "--sink", &sink]);
+    let watching =
+        Watching::start(&home, &["--target", &pool.target(), "--page-below", "1000", "--sink", &sink]);
     watching.logged("watching");
     pool.redis.pause().unwrap();
     assert_eq!(receiver.until(1)[0].json()["kind"], "blind");
@@ -310,21 +365,40 @@ fn a_server_is_watched_from_outside_with_its_own_marks() {
     let once = home.run(&["watch", "--once", "--json", "--target", &url]).ok();
     let report: Value = serde_json::from_str(&once).unwrap();
     let sample = &report["samples"][0];
-    assert_eq!((sample["keyspace"].as_str(), sample["level"].as_str()), (Some("codes"), Some("3844")), "{report}");
+    assert_eq!(
+        (sample["keyspace"].as_str(), sample["level"].as_str()),
+        (Some("codes"), Some("3844")),
+        "{report}"
+    );
     assert_eq!(report["samples"].as_array().unwrap().len(), 1, "only those with marks");
 
     let sink = format!("webhook={}", receiver.url());
-    let template = home.write("page.json", r#"{"keyspace": "{{keyspace}}", "status": "{{status}}", "act": "{{event_action}}"}"#);
-    let watching =
-        Watching::start(&home, &["--target", &url, "--sink", &sink, "--template", template.to_str().unwrap()]);
+    let template = home.write(
+        "page.json",
+        r#"{"keyspace": "{{keyspace}}", "status": "{{status}}", "act": "{{event_action}}"}"#,
+    );
+    let watching = Watching::start(
+        &home,
+        &["--target", &url, "--sink", &sink, "--template", template.to_str().unwrap()],
+    );
     watching.logged("watching");
     server.take("codes", 3000);
-    assert_eq!(receiver.until(1)[0].json(), json!({"keyspace": "codes", "status": "firing", "act": "trigger"}));
+    assert_eq!(
+        receiver.until(1)[0].json(),
+        json!({"keyspace": "codes", "status": "firing", "act": "trigger"})
+    );
     let once = home.run(&["watch", "--once", "--target", &url]);
     assert_eq!(once.code, Some(1), "{once:?}");
-    assert!(once.stdout.contains("critical: `codes` has") && once.stdout.contains("below page_below"), "{once:?}");
+    assert!(
+        once.stdout.contains("critical: `codes` has") && once.stdout.contains("below page_below"),
+        "{once:?}"
+    );
     server.kill();
-    assert_eq!(receiver.until(2)[1].json()["keyspace"], "server", "a server that is gone is a page of its own");
+    assert_eq!(
+        receiver.until(2)[1].json()["keyspace"],
+        "server",
+        "a server that is gone is a page of its own"
+    );
 }
 
 #[test]
@@ -332,7 +406,14 @@ fn a_server_that_wants_a_token_is_shown_one() {
     let home = Home::new();
     let data = home.data();
     let token = home.run(&[
-        "token", "create", "--name", "watch", "--scope", "inspect,admin", "--data-dir", data.to_str().unwrap(),
+        "token",
+        "create",
+        "--name",
+        "watch",
+        "--scope",
+        "inspect,admin",
+        "--data-dir",
+        data.to_str().unwrap(),
     ]);
     let file = home.write("token", token.ok().trim());
     let server = home.server().environment("KEYMILL_AUTH__MODE", "on").start();
@@ -352,7 +433,8 @@ fn a_table_is_a_pool_too() {
     let postgres = Postgres::start().unwrap();
     postgres.sql("CREATE TABLE available_keys (key text); INSERT INTO available_keys SELECT generate_series(1, 500)").unwrap();
     let target = format!("{}?table=available_keys", postgres.url());
-    let look = |mark: &str| home.run(&["watch", "--once", "--json", "--target", &target, "--page-below", mark]);
+    let look =
+        |mark: &str| home.run(&["watch", "--once", "--json", "--target", &target, "--page-below", mark]);
     let report: Value = serde_json::from_str(&look("100").ok()).unwrap();
     assert_eq!(report["samples"][0]["level"], "500");
     let low = look("1000");

@@ -7,13 +7,16 @@ use std::{
     collections::{HashMap, HashSet},
     future::Future,
     num::NonZeroU64,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use keymill_id::{KeyspaceName, Number};
 use keymill_ledger::{
-    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, TokenRow, Track, WorkerId,
+    HoleKind, KeyspaceRow, Ledger, LedgerError, NodeName, NodeReport, Timestamp, TokenRow, Track, WorkerId,
     ops::{
         CreateKeyspace, CreatedKeyspace, GiveBack, GivenBack, Heartbeat, Lease, LeaseWorker, Progress, Pulse,
         PutToken, Register, Registration, ReleaseWorker, RenewWorker, ReportWitness, Reserve, Reserved,
@@ -43,6 +46,8 @@ pub struct Pen {
     runs: Mutex<HashMap<Track, Run>>,
     /// Tracks on which a window was lent in this life: nothing on them goes back.
     lent: Arc<Mutex<HashSet<Track>>>,
+    /// When the ledger last answered a write, in milliseconds; 0: never.
+    answered_at: AtomicU64,
 }
 
 /// Blocks end to end, and what we were granted before them.
@@ -95,6 +100,7 @@ impl Pen {
             witness,
             runs: Mutex::default(),
             lent: Arc::default(),
+            answered_at: AtomicU64::new(0),
         }
     }
 
@@ -104,6 +110,11 @@ impl Pen {
 
     pub fn ledger(&self) -> &Arc<dyn Ledger> {
         &self.ledger
+    }
+
+    /// When the ledger last answered a write of ours.
+    pub fn answered_at(&self) -> Option<Timestamp> {
+        Some(self.answered_at.load(Ordering::Relaxed)).filter(|at| *at > 0).map(Timestamp)
     }
 
     /// Whether we remember any ledger.
@@ -368,7 +379,12 @@ impl Pen {
         answer: impl Future<Output = Result<A, LedgerError>>,
     ) -> Result<A, LedgerError> {
         match tokio::time::timeout(self.timeout, answer).await {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                if answer.is_ok() {
+                    self.answered_at.store(self.clock.wall().0, Ordering::Relaxed);
+                }
+                answer
+            }
             Err(elapsed) => Err(LedgerError::Unavailable {
                 store: self.ledger.store(),
                 operation,

@@ -33,8 +33,8 @@ impl RowPools for Pools {
             Rows::Table { .. } => match &self.tables {
                 Some(at) => Ok(Arc::new(TablePool::open(home, at)?)),
                 None => Err(PoolError::Refused(format!(
-                    "keyspace `{}` keeps its keys in the registry's database, and `registry.url` is \"off\"; say which \
-                     database it is, a postgres:// or mysql:// URL",
+                    "keyspace `{}` keeps its keys in the registry's database, and there is none: the ledger is on an \
+                     engine without tables; name a postgres:// or mysql:// URL as `registry.url`",
                     home.keyspace
                 ))),
             },

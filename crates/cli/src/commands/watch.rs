@@ -9,8 +9,8 @@ use keymill_server::{
     web::WebClient,
 };
 use keymill_watch::{
-    Address, Board, Finding, Glance, GroundState, Keymill, Marks, Moment, RedisPool, RestartCommand, RestartFiller,
-    SinkKind, SqlPool, Subject, Target, Watch, Watcher, exhausted_at, patience, rfc3339,
+    Address, Board, Finding, Glance, GroundState, Keymill, Marks, Moment, RedisPool, RestartCommand,
+    RestartFiller, SinkKind, SqlPool, Subject, Target, Watch, Watcher, exhausted_at, patience, rfc3339,
 };
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,7 +60,8 @@ pub(crate) async fn run(global: &Global, args: &args::Watch) -> anyhow::Result<b
     let target = target(global, args, marks)?;
     if args.once {
         let report = look_once(&*target, &config).await?;
-        let is_well = report.findings.is_empty() && report.samples.iter().all(|sample| sample.unmeasured.is_none());
+        let is_well =
+            report.findings.is_empty() && report.samples.iter().all(|sample| sample.unmeasured.is_none());
         print(&report, global.json);
         return Ok(is_well);
     }
@@ -81,7 +82,9 @@ fn configure(args: &args::Watch) -> anyhow::Result<Config> {
     let (mut config, _) = layers.finish()?;
     let template = match &args.template {
         None => String::new(),
-        Some(file) => std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?,
+        Some(file) => {
+            std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?
+        }
     };
     for sink in &args.sinks {
         let mut sink = sink.clone();
@@ -100,7 +103,10 @@ fn target(global: &Global, args: &args::Watch, marks: Marks) -> anyhow::Result<A
     if matches!(scheme, "" | "http" | "https") {
         return server(global, args, marks);
     }
-    ensure!(args.keyspaces.is_empty(), "--keyspace is for servers; a Redis or SQL target names its own in the URL");
+    ensure!(
+        args.keyspaces.is_empty(),
+        "--keyspace is for servers; a Redis or SQL target names its own in the URL"
+    );
     ensure!(marks.is_set(), "when is it low? Give --page-below, or --restart-below with --restart-command");
     ensure!(
         args.restart_command.is_none() || marks.restart_below.is_some(),
@@ -109,7 +115,9 @@ fn target(global: &Global, args: &args::Watch, marks: Marks) -> anyhow::Result<A
     let wrong = |problem: String| anyhow::anyhow!("--target {problem}");
     Ok(match scheme {
         "redis" | "rediss" => Arc::new(RedisPool::parse(url, marks).map_err(wrong)?),
-        "postgres" | "postgresql" | "mysql" | "mariadb" => Arc::new(SqlPool::parse(url, marks).map_err(wrong)?),
+        "postgres" | "postgresql" | "mysql" | "mariadb" => {
+            Arc::new(SqlPool::parse(url, marks).map_err(wrong)?)
+        }
         _ => bail!("--target is none of http(s)://, redis(s)://, postgres://, mysql://"),
     })
 }
@@ -171,7 +179,8 @@ async fn look_once(target: &dyn Target, config: &Config) -> anyhow::Result<Repor
     let mut look = target.look(patience(interval)).await;
     let now = || Moment { elapsed: begun.elapsed(), wall: SystemTime::now() };
     let mut glances = watch.glance(&look, now());
-    let lacks_rate = glances.iter().any(|glance| glance.standing.is_some_and(|standing| standing.rate.is_none()));
+    let lacks_rate =
+        glances.iter().any(|glance| glance.standing.is_some_and(|standing| standing.rate.is_none()));
     if lacks_rate && look.seen.iter().any(|seen| seen.marks.needs_rate()) {
         tokio::time::sleep(interval).await;
         look = target.look(patience(interval)).await;

@@ -59,7 +59,8 @@ impl Receiver {
             status: Arc::new(AtomicU16::new(200)),
             closed: Arc::default(),
         };
-        let (heard, status, closed) = (receiver.heard.clone(), receiver.status.clone(), receiver.closed.clone());
+        let (heard, status, closed) =
+            (receiver.heard.clone(), receiver.status.clone(), receiver.closed.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 if closed.load(Ordering::Relaxed) {

@@ -94,7 +94,8 @@ fn live(shared: &Shared, port: u16) {
         connection = connection.or_else(|| connect(port).ok());
         let Some(open) = &mut connection else { continue };
         let (takes, fills) = (shared.takes.load(Ordering::Relaxed), shared.fills.load(Ordering::Relaxed));
-        let taken: redis::RedisResult<redis::Value> = redis::cmd("LPOP").arg(KEY).arg(takes.max(1)).query(open);
+        let taken: redis::RedisResult<redis::Value> =
+            redis::cmd("LPOP").arg(KEY).arg(takes.max(1)).query(open);
         let level: redis::RedisResult<u64> = redis::cmd("LLEN").arg(KEY).query(open);
         let Ok(level) = level else {
             connection = None;

@@ -195,11 +195,19 @@ impl Filler {
         let pool = &*pool;
         let asked_for = self.rowed.filling.goal.load(Ordering::Relaxed) > 0;
         if !self.leads(node, pool).await? && !asked_for {
-            let standing = pool.standing().await?;
-            self.rowed.learn_rows(standing.level);
+            self.look(pool).await?;
             return Ok(());
         }
         self.top_up(node, pool).await
+    }
+
+    async fn look(&self, pool: &dyn RowPool) -> Result<Standing, PoolError> {
+        let standing = pool.standing().await?;
+        self.rowed.learn_rows(standing.level);
+        if standing.era.is_some() && standing.next >= self.rowed.ceiling() {
+            self.used_up();
+        }
+        Ok(standing)
     }
 
     /// Whether we are the one that fills.
@@ -215,8 +223,7 @@ impl Filler {
     /// Pushes until the pool is full, or the space is used up.
     async fn top_up(&mut self, node: &Arc<Node>, pool: &dyn RowPool) -> Result<(), Stuck> {
         loop {
-            let standing = pool.standing().await?;
-            self.rowed.learn_rows(standing.level);
+            let standing = self.look(pool).await?;
             // The ledger is asked only where there is something to do.
             if self.agrees_with(&standing) && self.want(standing.level).is_none() {
                 return Ok(());

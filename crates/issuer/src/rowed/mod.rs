@@ -239,9 +239,10 @@ impl Rowed {
         }
         counter.tray.grab_more(count, haul);
         match &counter.verdict {
-            Some((_, IssueError::OutOfStock)) if self.filling.is_used_up() => Verdict::UsedUp,
-            Some((at, error)) if at.elapsed() < DRY_FOR => Verdict::Dry(error.clone()),
-            _ => Verdict::Unknown,
+            Some((at, _)) if at.elapsed() >= DRY_FOR => Verdict::Unknown,
+            Some((_, IssueError::Exhausted)) => Verdict::UsedUp,
+            Some((_, error)) => Verdict::Dry(error.clone()),
+            None => Verdict::Unknown,
         }
     }
 

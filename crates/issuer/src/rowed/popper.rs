@@ -28,6 +28,8 @@ pub(super) async fn keep(node: Weak<Node>, rowed: Arc<Rowed>) {
             let _ = tokio::time::timeout(LOOK_EVERY, rowed.wanted.notified()).await;
             continue;
         };
+        // Asked first: what is pushed while we pop may be there to be popped.
+        let dry = if rowed.filling.is_used_up() { IssueError::Exhausted } else { IssueError::OutOfStock };
         let popped = match rowed.pool() {
             Ok(pool) => pool.pop(count).await,
             Err(error) => Err(error),
@@ -36,7 +38,7 @@ pub(super) async fn keep(node: Weak<Node>, rowed: Arc<Rowed>) {
             Ok(popped) => {
                 failures = 0;
                 let enough = popped.keys.len() >= count as usize;
-                rowed.popped(popped, enough);
+                rowed.popped(popped, (!enough).then_some(dry));
                 if !enough {
                     rowed.filling.look_again();
                     let _ = tokio::time::timeout(DRY_PAUSE, rowed.filling.filled()).await;
@@ -52,11 +54,11 @@ pub(super) async fn keep(node: Weak<Node>, rowed: Arc<Rowed>) {
 }
 
 impl Rowed {
-    fn popped(&self, popped: Popped, enough: bool) {
+    fn popped(&self, popped: Popped, dry: Option<IssueError>) {
         self.lay(&popped.keys);
         let mut counter = self.lock();
         counter.rows = Some(popped.left);
-        counter.verdict = (!enough).then(|| (Instant::now(), IssueError::OutOfStock));
+        counter.verdict = dry.map(|error| (Instant::now(), error));
         drop(counter);
         self.arrived.notify_waiters();
     }

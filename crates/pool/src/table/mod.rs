@@ -262,7 +262,7 @@ impl RowPool for TablePool {
         let added = match self.database.run(push.clone()).await {
             Err(SqlError::Refused(refused)) => {
                 tracing::debug!(refused, "a push is repeated, and looks first: {refused}");
-                self.run(Push { looks_first: true, ..push }).await?
+                self.run(push.cautious()).await?
             }
             pushed => pushed.map_err(|error| self.sorted(error))?,
         };

@@ -20,8 +20,7 @@ pub(super) struct Push {
     from: Number,
     to: Number,
     keys: Arc<[Vec<Value>]>,
-    /// Someone has put some of the keys there already: look, and leave those out.
-    pub(super) looks_first: bool,
+    looks_first: bool,
 }
 
 impl Push {
@@ -35,6 +34,11 @@ impl Push {
             keys: (0..slab.len()).map(|index| vec![text(index).into()]).collect(),
             looks_first: false,
         }
+    }
+
+    /// Someone has put some of the keys there already: this one looks, and leaves those out.
+    pub(super) fn cautious(self) -> Self {
+        Self { looks_first: true, ..self }
     }
 }
 

@@ -83,6 +83,7 @@ macro_rules! conformance {
                 references_of_other_owners_and_keyspaces_are_other_references,
                 long_references_that_differ_at_the_end_are_different,
                 a_batch_of_references_keeps_its_order_and_the_first_wins,
+                many_references_are_looked_up_in_their_order,
                 batches_of_references_at_once_agree,
                 references_are_found_by_their_key,
                 references_are_exported_each_once;

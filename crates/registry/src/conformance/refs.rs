@@ -94,6 +94,21 @@ pub async fn a_batch_of_references_keeps_its_order_and_the_first_wins<B: Bench>(
     assert_eq!(registry.refer_all(Vec::new()).await.unwrap(), []);
 }
 
+pub async fn many_references_are_looked_up_in_their_order<B: Bench>(bench: B) {
+    let registry = bench.registry().await;
+    let new = (0..300).map(|n| refer(&format!("r{n}"), &format!("k{n}")));
+    registry.refer_all(new.collect()).await.unwrap();
+    registry.refer(NewReference { owner: Some("me".to_owned()), ..refer("r1", "mine") }).await.unwrap();
+    registry.refer(NewReference { keyspace: "other".to_owned(), ..refer("x", "k") }).await.unwrap();
+    let mut asked: Vec<_> = (0..300).rev().map(|n| (None, format!("r{n}"))).collect();
+    asked.extend([(None, "x".to_owned()), (Some("me".to_owned()), "r1".to_owned()), (None, "r1".to_owned())]);
+    let keys = registry.references_of(KS, asked).await.unwrap();
+    let mut expected: Vec<_> = (0..300).rev().map(|n| Some(format!("k{n}"))).collect();
+    expected.extend([None, Some("mine".to_owned()), Some("k1".to_owned())]);
+    assert_eq!(keys, expected);
+    assert_eq!(registry.references_of(KS, Vec::new()).await.unwrap(), []);
+}
+
 pub async fn batches_of_references_at_once_agree<B: Bench>(bench: B) {
     const COUNT: usize = 100;
     let answers = at_once(&bench, 8, |registry, caller| async move {

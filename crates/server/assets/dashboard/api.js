@@ -1,6 +1,7 @@
 // Asks the server. The token is kept here and nowhere else: closing the page forgets it.
 let token = "";
 let asking = null;
+let declined = false;
 
 export class Refused extends Error {
   constructor(status, problem) {
@@ -10,14 +11,20 @@ export class Refused extends Error {
   }
 }
 
-// Asks a person for a token; whoever else needs one meanwhile waits for the same answer.
+const dialog = document.getElementById("token");
+const text = document.getElementById("token-text");
+const again = document.getElementById("token-again");
+
+// Asks a person for a token; whoever else needs one meanwhile waits for the same answer. Whoever closes the dialog
+// without one is not asked again until they press the button.
 function askForToken(why) {
   asking ??= new Promise((done) => {
-    const dialog = document.getElementById("token");
-    const text = document.getElementById("token-text");
     document.getElementById("token-error").textContent = why;
+    dialog.returnValue = "";
     dialog.addEventListener("close", () => {
-      token = text.value.trim();
+      token = dialog.returnValue === "use" ? text.value.trim() : "";
+      declined = !token;
+      again.hidden = !declined;
       text.value = "";
       asking = null;
       done();
@@ -26,6 +33,8 @@ function askForToken(why) {
   });
   return asking;
 }
+
+again.addEventListener("click", () => { declined = false; again.hidden = true; });
 
 function headers(more) {
   return token ? { ...more, authorization: `Bearer ${token}` } : more;
@@ -37,19 +46,25 @@ export async function request(path, options = {}) {
     const used = token;
     const answer = await fetch(path, { ...options, headers: headers(options.headers || {}), cache: "no-store" });
     if (answer.status !== 401) return answer;
+    if (declined) throw new Refused(401, { detail: "This server shows nothing without a token.", code: "unauthenticated" });
     if (used === token) await askForToken(used ? "That token is not accepted." : "");
   }
 }
 
 export async function ask(path, options = {}) {
   const answer = await request(path, options);
-  const text = await answer.text();
+  const said = await answer.text();
   let body = {};
-  try { body = text ? JSON.parse(text) : {}; } catch { body = { detail: text.slice(0, 200) }; }
+  try { body = said ? JSON.parse(said) : {}; } catch { body = { detail: said.slice(0, 200) }; }
   if (!answer.ok) throw new Refused(answer.status, body);
   return body;
 }
 
 export function post(path, body) {
   return ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+}
+
+// A path of parts, each of them escaped.
+export function path(...parts) {
+  return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 }

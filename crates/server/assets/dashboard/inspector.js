@@ -1,70 +1,98 @@
 // Explains a key: what the ledger says of it, and what its bits say by themselves.
-import { ask } from "./api.js";
-import { el, grouped } from "./text.js";
+import { ask, path } from "./api.js";
+import { at, el, facts, grouped } from "./text.js";
 import { names } from "./keyspaces.js";
+import { picture } from "./bits.js";
 
-const answer = document.getElementById("inspect-answer");
+const answer = at("inspect-answer");
+// A short text may be a key of many keyspaces.
 const ENOUGH = 20;
+const AT_ONCE = 6;
+let round = 0;
 
-document.getElementById("inspect-form").addEventListener("submit", async (event) => {
+at("inspect-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const key = document.getElementById("inspect-key").value.trim();
-  const keyspace = document.getElementById("inspect-keyspace").value;
-  answer.replaceChildren(el("p", { class: "quiet" }, "looking…"));
-  const found = await Promise.all([known(key, keyspace ? [keyspace] : names()), decoded(key)]);
-  const parts = found.flat();
-  answer.replaceChildren(...(parts.length ? parts : [el("p", {}, "No keyspace spells that, and it is no ID that is known here.")]));
+  look(at("inspect-key").value.trim(), at("inspect-keyspace").value);
 });
 
+// Shows a key here, from wherever it was seen.
+export function inspect(key, keyspace) {
+  at("inspect-key").value = key;
+  at("inspect-keyspace").value = keyspace;
+  at("inspect").scrollIntoView({ block: "nearest" });
+  return look(key, keyspace);
+}
+
+async function look(key, keyspace) {
+  const mine = round += 1;
+  answer.replaceChildren(el("p", { class: "quiet" }, "looking…"));
+  const [keys, readings] = await Promise.all([known(key, keyspace ? [keyspace] : names()), decoded(key)]);
+  if (mine !== round) return;
+  const parts = [...keys, ...others(readings, keys.length > 0)];
+  answer.replaceChildren(...(parts.length ? parts : [el("p", {}, "No keyspace spells that, and it is no ID that is known here.")]));
+}
+
 async function known(key, keyspaces) {
-  const parts = [];
-  for (const keyspace of keyspaces) {
-    if (parts.length >= ENOUGH) break;
-    try {
-      const view = await ask(`/v1/keyspaces/${encodeURIComponent(keyspace)}/keys/${encodeURIComponent(key)}`);
-      if (keyspaces.length === 1 || view.state !== "never_issued" || view.link) parts.push(keyView(view));
-    } catch (refused) {
-      if (keyspaces.length === 1) parts.push(el("p", { class: "bad" }, refused.message));
+  const found = [];
+  const waiting = [...keyspaces];
+  const alone = keyspaces.length === 1;
+  const worker = async () => {
+    while (waiting.length && found.length < ENOUGH) {
+      const keyspace = waiting.shift();
+      try {
+        const view = await ask(`/v1/keyspaces${path(keyspace)}/keys${path(key)}`);
+        if (alone || !["never_issued", "untracked"].includes(view.state) || view.link) found.push([keyspace, await keyView(view)]);
+      } catch (refused) {
+        if (alone) found.push([keyspace, el("p", { class: "bad" }, refused.message)]);
+      }
     }
-  }
-  return parts;
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return found.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, view]) => view);
 }
 
 const SAID = {
   never_issued: "never issued", in_stock: "in a node's stock, not yet issued", issued: "issued", burned: "burned: it will never be issued",
-  uncertain: "uncertain: reserved, and no record says whether it went out", alias: "a name that someone chose",
+  uncertain: "reserved; no record says whether this very one went out", alias: "a name that someone chose",
   withheld: "withheld: it will never be issued", untracked: "nobody keeps a record of these",
 };
 
-function keyView(view) {
-  const facts = [["state", SAID[view.state] || view.state], ["number", grouped(view.number)], ["node", view.node], ["reserved", view.reserved_at],
-    ["issued after", view.issued_after], ["issued before", view.issued_before]];
-  const list = el("dl", {}, ...facts.filter(([, value]) => value && value !== "–").flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-  if (view.id) list.append(...Object.entries(view.id).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-  if (view.link) list.append(el("dt", {}, "leads to"), el("dd", { class: "key" }, view.link.url));
-  if (view.refs) list.append(el("dt", {}, "known as"), el("dd", { class: "key" }, view.refs.join(", ")));
-  return el("article", {}, el("h3", {}, el("span", { class: "key" }, view.key), ` in ${view.keyspace}`), list);
+async function keyView(view) {
+  const { link } = view;
+  const list = facts([
+    ["state", el("strong", {}, SAID[view.state] || view.state)], ["number", grouped(view.number)], ["by node", view.node],
+    ["reserved", view.reserved_at], ["issued after", view.issued_after], ["issued before", view.issued_before],
+    ["leads to", link && el("span", { class: "key" }, link.url)], ["owner", link?.owner], ["expires", link?.expires_at],
+    ["followed", link?.visits !== undefined && `${grouped(link.visits)} times`],
+    ["known as", view.refs?.length && el("span", { class: "key" }, view.refs.join(", "))],
+  ].filter(([, value]) => value));
+  const article = el("article", {}, el("h3", {}, el("span", { class: "key" }, view.key), ` in ${view.keyspace}`), list);
+  if (view.id) article.append(await layoutOf(view));
+  return article;
+}
+
+// The bits of an ID as its keyspace lays them out.
+async function layoutOf(view) {
+  const { definition } = await ask(`/v1/keyspaces${path(view.keyspace)}`);
+  const { readings } = await ask(`/v1/decode${path(view.key)}?layout=${encodeURIComponent(definition.layout)}`);
+  return picture(view.key, readings[0]?.fields, view.id);
 }
 
 async function decoded(key) {
   try {
-    const { readings } = await ask(`/v1/decode/${encodeURIComponent(key)}`);
-    return readings.map((reading) => readingView(key, reading));
+    return (await ask(`/v1/decode${path(key)}`)).readings.map((reading) => readingView(key, reading));
   } catch {
     return [];
   }
 }
 
-function readingView(key, reading) {
-  const what = reading.layout ? `${reading.kind}, layout ${reading.layout}` : `${reading.kind}${reading.version ? ` version ${reading.version}` : ""}`;
-  const fields = ["time", "region", "worker", "sequence"].filter((name) => reading[name] !== undefined && reading[name] !== null);
-  const boxes = fields.map((name) => el("span", {}, name, el("b", {}, reading[name])));
-  return el("article", {}, el("h3", {}, `Read as ${what}`), el("div", { class: "bits" }, ...boxes), bits(key));
+// Where the ledger knows the key, what else it might be is of less interest.
+function others(readings, isKnown) {
+  if (!readings.length || !isKnown) return readings;
+  return [el("details", {}, el("summary", {}, "What it could be elsewhere"), ...readings)];
 }
 
-// The bits of a 64-bit ID, by fours.
-function bits(key) {
-  if (!/^\d{1,20}$/.test(key)) return el("span", {});
-  const text = BigInt(key).toString(2).padStart(64, "0").replace(/(.{4})/g, "$1 ").trim();
-  return el("p", { class: "key quiet" }, text);
+function readingView(key, reading) {
+  const named = reading.layout ? `, layout ${reading.layout}` : reading.version ? ` version ${reading.version}` : "";
+  return el("article", {}, el("h3", {}, `As a ${reading.kind}${named}`), picture(key, reading.fields, reading));
 }

@@ -1,11 +1,16 @@
-// The table of keyspaces, each with a small chart of its level and the marks drawn in.
-import { el, grouped, lasting, short, write } from "./text.js";
+// The table of keyspaces, each with a small chart of its level and rate, the marks drawn in.
+import { at, el, grouped, keep, lasting, short, write } from "./text.js";
+import { History } from "./history.js";
+import { keyspaceData, spark } from "./charts.js";
+import * as detail from "./detail.js";
 
-const POINTS = 300;
 const rows = new Map();
-const body = document.getElementById("keyspaces-rows");
-const find = document.getElementById("keyspaces-find");
-const count = document.getElementById("keyspaces-count");
+const find = at("keyspaces-find");
+const sort = at("keyspaces-sort");
+// An order by figures is made anew only so often: rows must not run away from whoever reads them.
+const SORT_EVERY = 10;
+let order = [];
+let rounds = 0;
 
 // Charts are drawn only for rows that can be seen.
 const seen = new IntersectionObserver((entries) => {
@@ -16,76 +21,74 @@ const seen = new IntersectionObserver((entries) => {
 }, { rootMargin: "100px" });
 
 find.addEventListener("input", filter);
+sort.addEventListener("change", () => { rounds = 0; place([...rows.values()].map((row) => row.keyspace)); });
 
 export function names() { return [...rows.keys()]; }
 
 export function show(snapshot) {
   const now = Date.parse(snapshot.time) / 1000;
-  const there = new Set();
-  for (const keyspace of snapshot.keyspaces) {
-    there.add(keyspace.name);
-    let row = rows.get(keyspace.name);
-    if (!row) rows.set(keyspace.name, row = add(keyspace));
-    update(row, keyspace, now);
-  }
-  for (const [name, row] of rows) {
-    if (!there.has(name)) { seen.unobserve(row.tr); row.tr.remove(); rows.delete(name); }
-  }
+  place(snapshot.keyspaces);
+  for (const keyspace of snapshot.keyspaces) record(rows.get(keyspace.name), now);
   filter();
+  detail.renew(rows);
 }
 
-function add(keyspace) {
-  const cells = ["level", "rate", "runway", "stock"].map((name) => el("td", { class: "n", "data-cell": name }));
-  const chart = el("div", { class: "chart", role: "img" });
-  const state = el("span", { class: "quiet" }, "");
-  const tr = el("tr", {}, el("th", { scope: "row" }, keyspace.name, " ", state), el("td", {}, keyspace.scheme), ...cells, el("td", {}, chart));
-  tr.dataset.name = keyspace.name;
-  // In the order of names, as the server sends them.
-  const next = [...rows.keys()].sort().find((name) => name > keyspace.name);
-  body.insertBefore(tr, next ? rows.get(next).tr : null);
-  seen.observe(tr);
-  return { tr, cells, chart, state, plot: null, visible: false, times: [], levels: [], rates: [] };
+function place(keyspaces) {
+  const known = new Map(keyspaces.map((keyspace) => [keyspace.name, keyspace]));
+  const same = order.length === known.size && order.every((name) => known.has(name));
+  if (!same || (sort.value !== "name" && rounds % SORT_EVERY === 0)) order = sorted(keyspaces).map(({ name }) => name);
+  rounds += 1;
+  keep(at("keyspaces-rows"), rows, order.map((name) => known.get(name)), ({ name }) => name, make, renew);
 }
 
-function update(row, keyspace, now) {
+function sorted(keyspaces) {
+  const by = {
+    name: () => 0,
+    rate: (a, b) => b.rate - a.rate,
+    runway: (a, b) => (a.runway_seconds ?? Infinity) - (b.runway_seconds ?? Infinity) || 0,
+  };
+  return [...keyspaces].sort((a, b) => by[sort.value](a, b) || (a.name < b.name ? -1 : 1));
+}
+
+function make({ name, scheme }) {
+  const cells = ["level", "rate", "runway", "stock"].map((cell) => el("td", { class: "n", "data-cell": cell }));
+  const chart = el("div", { class: "chart spark", role: "img" });
+  const state = el("span", { class: "badge", hidden: true });
+  const open = el("button", { type: "button", class: "plain" }, name);
+  const node = el("tr", { "data-name": name }, el("th", { scope: "row" }, open, " ", state), el("td", { class: "quiet" }, scheme), ...cells,
+    el("td", {}, chart));
+  const row = { node, cells, chart, state, plot: null, visible: false, history: new History(2) };
+  open.addEventListener("click", () => detail.open(row));
+  seen.observe(node);
+  return row;
+}
+
+function renew(row, keyspace) {
   const [level, rate, runway, stock] = row.cells;
   write(level, short(keyspace.level));
   level.title = grouped(keyspace.level);
-  write(rate, keyspace.rate === null ? "–" : short(keyspace.rate));
+  write(rate, short(keyspace.rate));
   write(runway, lasting(keyspace.runway_seconds));
   write(stock, short(keyspace.stock));
-  write(row.state, keyspace.state === "retired" ? "(retired)" : "");
-  row.tr.classList.toggle("below", Boolean(keyspace.below));
+  const state = keyspace.below ? "below its mark" : keyspace.state === "retired" ? "retired" : "";
+  write(row.state, state);
+  row.state.hidden = !state;
+  row.node.classList.toggle("below", Boolean(keyspace.below));
   row.keyspace = keyspace;
-  row.times.push(now);
-  row.levels.push(keyspace.level === undefined || keyspace.level === null ? null : Number(keyspace.level));
-  row.rates.push(keyspace.rate);
-  if (row.times.length > POINTS) { row.times.shift(); row.levels.shift(); row.rates.shift(); }
-  row.chart.setAttribute("aria-label", `${keyspace.name}: level ${short(keyspace.level)}, ${short(keyspace.rate)} keys a second`);
+}
+
+function record(row, now) {
+  const { name, level, rate } = row.keyspace;
+  row.history.push(now, level === undefined || level === null ? null : Number(level), rate);
+  row.chart.setAttribute("aria-label", `${name}: level ${short(level)}, ${short(rate)} keys a second`);
   if (row.visible) draw(row);
 }
 
-function mark(row) {
-  const { restart_keys: restart, page_keys: page } = row.keyspace || {};
-  return [restart, page].map((keys) => row.times.map(() => (keys === undefined || keys === null ? null : Number(keys))));
-}
-
 function draw(row) {
-  if (!row.times.length || typeof uPlot === "undefined") return;
-  const [restart, page] = mark(row);
-  const data = [row.times, row.rates, row.levels, restart, page];
-  if (row.plot) { row.plot.setData(data); return; }
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const line = (stroke, scale, more = {}) => ({ stroke, scale, width: 1.5, points: { show: false }, ...more });
-  row.plot = new uPlot({
-    width: row.chart.clientWidth || 240, height: 44, legend: { show: false }, cursor: { show: false },
-    axes: [{ show: false }, { show: false, scale: "rate" }], padding: [2, 2, 2, 2],
-    scales: { rate: { range: (_, _min, max) => [0, max || 1] }, level: { range: (_, min, max) => (min === max ? [min - 1, max + 1] : [min, max]) } },
-    series: [
-      {}, line(colour("--accent"), "rate", { fill: `${colour("--accent")}22` }), line(colour("--quiet"), "level"),
-      line(colour("--warn"), "level", { dash: [4, 3] }), line(colour("--bad"), "level", { dash: [4, 3] }),
-    ],
-  }, data, row.chart);
+  if (!row.history.times.length) return;
+  const data = keyspaceData(row.history, row.keyspace);
+  if (row.plot) row.plot.set(data);
+  else row.plot = spark(row.chart, data);
 }
 
 function filter() {
@@ -93,8 +96,8 @@ function filter() {
   let shown = 0;
   for (const [name, row] of rows) {
     const match = name.toLowerCase().includes(wanted);
-    if (row.tr.hidden === match) row.tr.hidden = !match;
+    if (row.node.hidden === match) row.node.hidden = !match;
     shown += match;
   }
-  write(count, shown === rows.size ? `${rows.size}` : `${shown} of ${rows.size}`);
+  write(at("keyspaces-count"), shown === rows.size ? `${rows.size}` : `${shown} of ${rows.size}`);
 }

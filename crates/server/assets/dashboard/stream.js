@@ -4,13 +4,16 @@ import { request } from "./api.js";
 const PAUSE_MS = 1000;
 const SILENCE_MS = 10000;
 
-// Calls `on(name, data)` for each event and `state(live)` as the connection comes and goes. Never ends.
+// Calls `on(name, data)` for each event, and `state(live, why)` as the connection comes and goes. Never ends.
 export async function listen(path, on, state) {
   for (;;) {
+    let why = null;
     try {
       await once(path, on, state);
-    } catch { /* it is gone; say so and come back */ }
-    state(false);
+    } catch (error) {
+      why = error;
+    }
+    state(false, why);
     await new Promise((done) => setTimeout(done, PAUSE_MS));
   }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{extract::State as With, http::StatusCode};
-use keymill_api::{Code, Health, HealthLedger, Readiness, Reason};
+use keymill_api::{Code, Health, HealthLedger, Readiness, Reason, rfc3339};
 use keymill_issuer::{Node, NodeState};
 
 use super::{State, answer::Json};
@@ -35,6 +35,7 @@ pub(super) fn health(state: &State) -> Health {
                 _ => "unreachable",
             }
             .to_owned(),
+            answered_at: state.node.pen().answered_at().map(rfc3339),
         },
     }
 }
