@@ -24,6 +24,8 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     ("openssl", "openssl"),
     // Takes a member of a cluster off the network.
     ("iptables", "iptables"),
+    // Checks and tries out the alerts.
+    ("promtool", "prometheus"),
     // Clients, and what installs them.
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),

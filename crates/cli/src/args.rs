@@ -115,13 +115,15 @@ pub(crate) enum Command {
   keymill bench tickets --clients 50 --seconds 10 --count 100")]
     Bench(Bench),
     /// Fill a row pool now, or take keys into a file.
-    #[command(after_help = "Both can be ended and begun again with the same command: no key comes twice, and none is
+    #[command(
+        after_help = "Both can be ended and begun again with the same command: no key comes twice, and none is
 left out.
 
 Examples:
   keymill fill codes
   keymill fill codes --count 20M
-  keymill fill codes --count 100000 --out codes.csv --format csv")]
+  keymill fill codes --count 100000 --out codes.csv --format csv"
+    )]
     Fill(Fill),
     /// Bring in what an older system made.
     #[command(subcommand)]

@@ -7,28 +7,34 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Import {
     /// Put keys that were made elsewhere, such as vouchers, into a row pool.
-    #[command(after_help = "One key a line, or the first column of a CSV file. Keys that the pool could make itself it
+    #[command(
+        after_help = "One key a line, or the first column of a CSV file. Keys that the pool could make itself it
 will not make again. Run it again after a break: what is in already is known, and changes nothing.
 
 Examples:
   keymill import keys --keyspace vouchers vouchers.txt
-  keymill import keys --keyspace vouchers --header vouchers.csv --rejects rejects.csv")]
+  keymill import keys --keyspace vouchers --header vouchers.csv --rejects rejects.csv"
+    )]
     Keys(ImportKeys),
     /// Withhold the codes of an older system, so that no pool ever issues them.
-    #[command(after_help = "One code a line, or the first column of a CSV file. Run it again after a break: what is
+    #[command(
+        after_help = "One code a line, or the first column of a CSV file. Run it again after a break: what is
 withheld already is known, and changes nothing.
 
 Examples:
   keymill import used --keyspace links codes.txt
-  keymill import used --keyspace links --header old-links.csv --rejects rejects.csv")]
+  keymill import used --keyspace links --header old-links.csv --rejects rejects.csv"
+    )]
     Used(ImportUsed),
     /// Give every ID of an older system a key; the same ID always has the same one.
-    #[command(after_help = "The first column of a CSV file is the older ID. Each becomes a line `older ID,key`. Run it
+    #[command(
+        after_help = "The first column of a CSV file is the older ID. Each becomes a line `older ID,key`. Run it
 again after a break: IDs that have a key keep it.
 
 Examples:
   keymill import legacy --keyspace orders orders.csv > orders-with-keys.csv
-  keymill import legacy --keyspace orders --header orders.csv --out keys.csv --rejects rejects.csv")]
+  keymill import legacy --keyspace orders --header orders.csv --out keys.csv --rejects rejects.csv"
+    )]
     Legacy(ImportLegacy),
 }
 

@@ -60,7 +60,7 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_opened() {
         ("[keyspaces.promo]\nlength = 8\n", &["keyspaces.promo", "scheme"]),
         ("[keyspaces.promo]\nscheme = \"pool\"\nlength = 11\n", &["keyspaces.promo", "length", "11"]),
         ("[keyspaces.promo]\nscheme = \"pool\"\noffset = 5\n", &["keyspaces.promo", "offset", "sequence"]),
-        ("[keyspaces.promo]\nscheme = \"digest\"\n", &["keyspaces.promo", "digest"]),
+        ("[keyspaces.promo]\nscheme = \"digest\"\nlength = 40\n", &["keyspaces.promo", "length"]),
         ("[keyspaces.promo]\nscheme = \"pool\"\naudit = 5\n", &["keyspaces.promo", "audit"]),
         (
             "[keyspaces.promo]\nscheme = \"pool\"\nstock_min = \"2K\"\nstock_max = \"1K\"\n",

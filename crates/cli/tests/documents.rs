@@ -5,11 +5,12 @@ use std::process::Command;
 mod harness;
 use harness::{Home, finish};
 
-const DOCUMENTS: [(&str, &str); 6] = [
+const DOCUMENTS: [(&str, &str); 7] = [
     ("README.md", include_str!("../../../README.md")),
     ("docs/choosing.md", include_str!("../../../docs/choosing.md")),
     ("docs/operations.md", include_str!("../../../docs/operations.md")),
     ("docs/names.md", include_str!("../../../docs/names.md")),
+    ("docs/rows.md", include_str!("../../../docs/rows.md")),
     ("docs/api.md", include_str!("../../../docs/api.md")),
     ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
 ];

@@ -110,8 +110,25 @@ fn no_route_is_a_name_in_any_case_and_in_any_keyspace() {
     let server = home.start();
     server.create(json!({ "name": "promo", "scheme": "pool" }));
     let words = [
-        "v1", "api", "admin", "health", "healthz", "readyz", "metrics", "docs", "openapi", "openapi.json", "assets",
-        "static", "favicon.ico", "robots.txt", ".well-known", "API", "Admin", "hEaLtHz", "V1",
+        "v1",
+        "api",
+        "admin",
+        "health",
+        "healthz",
+        "readyz",
+        "metrics",
+        "docs",
+        "openapi",
+        "openapi.json",
+        "assets",
+        "static",
+        "favicon.ico",
+        "robots.txt",
+        ".well-known",
+        "API",
+        "Admin",
+        "hEaLtHz",
+        "V1",
     ];
     for keyspace in ["links", "promo"] {
         for word in words {
@@ -177,7 +194,8 @@ fn a_refusal_says_what_has_the_name() {
     assert_eq!(server.delete("/v1/keyspaces/codes/links/mine").status, 204);
     assert_eq!(told(&server.claim("codes", "mine")), taken("bound"), "a tombstone");
 
-    let used = server.post("/v1/keyspaces/codes/used", r#"{"keys":["zzzz","old-code","0002","mine"]}"#).json();
+    let used =
+        server.post("/v1/keyspaces/codes/used", r#"{"keys":["zzzz","old-code","0002","mine"]}"#).json();
     assert_eq!((&used["imported"], &used["rejected"][0]["key"]), (&json!(2), &json!("0002")), "{used}");
     for name in ["zzzz", "old-code"] {
         assert_eq!(told(&server.claim("codes", name)), taken("issued"), "{name}");
@@ -282,7 +300,10 @@ fn spellings_that_are_read_as_one_key_are_one_name() {
     }
     // What no key looks like is a name as it is written.
     assert_eq!([server.claim("lower", "a-b").status, server.claim("lower", "A-B").status], [201, 201]);
-    assert_eq!([server.claim("links", "AbCdEfG").status, server.claim("links", "aBcDeFg").status], [201, 201]);
+    assert_eq!(
+        [server.claim("links", "AbCdEfG").status, server.claim("links", "aBcDeFg").status],
+        [201, 201]
+    );
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn one_content_has_one_key_and_other_content_another() {
         assert_eq!((again.status, again.json()["key"].as_str().unwrap()), (200, key.as_str()), "{again:?}");
         assert_ne!(server.linked(name, "https://example.com/A"), key, "a path has its case");
         assert_eq!(server.leads_to(&format!("/{name}/{key}")).as_deref(), Some("https://example.com/a"));
-        let batch = json!({ "links": [{ "url": "https://example.com/a" }, { "url": "https://example.com/a" }] });
+        let batch =
+            json!({ "links": [{ "url": "https://example.com/a" }, { "url": "https://example.com/a" }] });
         let batch = server.post(&format!("/v1/keyspaces/{name}/links/batch"), &batch.to_string()).json();
         assert!(batch["links"].as_array().unwrap().iter().all(|link| link["key"] == key), "{batch}");
     }
@@ -51,7 +52,11 @@ fn one_content_has_one_key_and_other_content_another() {
 fn keys_are_the_first_characters_of_the_hash() {
     let home = Home::new();
     let server = home.start();
-    digest(&server, "none", json!({ "hash": "md5", "alphabet": "base64url", "length": 8, "canonical": "none" }));
+    digest(
+        &server,
+        "none",
+        json!({ "hash": "md5", "alphabet": "base64url", "length": 8, "canonical": "none" }),
+    );
     let answer = server.post("/v1/keyspaces/none/refs", r#"{"ref":"hello"}"#);
     println!("{answer:?}");
     // RFC 1321 of `hello` is 5d41402abc4b2a76b9719d911017c592, which base64url begins with XUFAKrxL.
@@ -97,7 +102,8 @@ fn two_ways_to_write_one_url_are_one_content() {
     );
     assert_eq!(server.linked("decoded", plain), server.linked("decoded", encoded));
     assert_ne!(server.linked("content", plain), server.linked("content", encoded));
-    let refs = |reference: &str| server.post("/v1/keyspaces/exact/refs", &json!({ "ref": reference }).to_string());
+    let refs =
+        |reference: &str| server.post("/v1/keyspaces/exact/refs", &json!({ "ref": reference }).to_string());
     assert_ne!(refs("https://example.com").json()["key"], refs("https://example.com/").json()["key"]);
     assert_eq!(refs("no URL at all").status, 201, "any content has a key where none is canonical");
     let no_url = server.post("/v1/keyspaces/content/refs", r#"{"ref":"no URL at all"}"#);
@@ -129,7 +135,8 @@ fn two_users_with_one_url_share_a_key_or_not_as_the_keyspace_says() {
     let once = || server.once("POST", "/v1/keyspaces/never/links", "a-key-of-sixteen-or-more", body).text();
     assert_eq!(once(), once());
     let batch = r#"{"links":[{"url":"https://example.com/"},{"url":"https://example.com/"}]}"#;
-    let once = || server.once("POST", "/v1/keyspaces/never/links/batch", "a-key-of-sixteen-or-more", batch).json();
+    let once =
+        || server.once("POST", "/v1/keyspaces/never/links/batch", "a-key-of-sixteen-or-more", batch).json();
     let both = once();
     assert_ne!(both["links"][0]["key"], both["links"][1]["key"], "two links, even in one request: {both}");
     assert_eq!(once(), both);
@@ -184,7 +191,8 @@ fn names_and_used_codes_are_kept_from_content_too() {
     let server = home.start();
     digest(&server, "probe", json!({ "length": 4 }));
     digest(&server, "content", json!({ "length": 4 }));
-    let (one, two) = (server.linked("probe", "https://example.com/1"), server.linked("probe", "https://example.com/2"));
+    let (one, two) =
+        (server.linked("probe", "https://example.com/1"), server.linked("probe", "https://example.com/2"));
     assert_eq!(server.claim("content", &one).status, 201);
     let used = server.post("/v1/keyspaces/content/used", &json!({ "keys": [two] }).to_string()).json();
     assert_eq!(used["imported"], 1, "{used}");

@@ -37,14 +37,20 @@ fn a_link_is_made_and_followed() {
     assert_eq!((made.status, key.len()), (201, 7), "{made:?}");
     assert_eq!(link["url"], "https://example.com/a?b=c#d");
     assert_eq!(link["short_url"], format!("https://go.example/{key}"));
-    assert_eq!((&link["keyspace"], &link["expires_at"], &link["visits"]), (&json!("links"), &Value::Null, &json!(0)));
+    assert_eq!(
+        (&link["keyspace"], &link["expires_at"], &link["visits"]),
+        (&json!("links"), &Value::Null, &json!(0))
+    );
     assert!(link["created_at"].as_str().unwrap().ends_with('Z'), "{link}");
     assert_eq!(made.header("cache-control"), Some("no-store"));
 
     for path in [format!("/{key}"), format!("/links/{key}"), format!("/{key}?utm=1")] {
         for method in ["GET", "HEAD"] {
             let answer = server.ask(method, &path, None);
-            assert_eq!((answer.status, answer.header("location")), (302, Some("https://example.com/a?b=c#d")));
+            assert_eq!(
+                (answer.status, answer.header("location")),
+                (302, Some("https://example.com/a?b=c#d"))
+            );
             assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
             assert_eq!(answer.header("x-robots-tag"), Some("noindex"));
             assert_eq!(answer.header("cache-control"), Some("private, max-age=60"), "bounded");
@@ -87,7 +93,8 @@ fn what_is_not_there_is_said_to_people_and_to_programs() {
         assert_eq!(people.status, 404, "{people:?}");
         assert_eq!(people.header("content-type"), Some("text/plain; charset=utf-8"), "{path}");
         assert!(!people.text().contains(path.trim_matches(['/', '+'])), "nothing is reflected: {people:?}");
-        let program = server.connect().send("GET", path, &[("Accept", "application/problem+json")], b"").unwrap();
+        let program =
+            server.connect().send("GET", path, &[("Accept", "application/problem+json")], b"").unwrap();
         assert_eq!((program.status, program.code().as_str()), (404, "key_not_found"), "{program:?}");
         assert_eq!(program.header("content-type"), Some("application/problem+json"));
         assert_eq!(server.ask("HEAD", path, None).status, 404);
@@ -141,8 +148,14 @@ fn a_link_is_changed_and_what_was_remembered_is_forgotten() {
     assert_eq!((&changed["expires_at"], &changed["url"]), (&Value::Null, &json!("https://example.com/2")));
     let same = server.patch(&link, &json!({})).json();
     assert_eq!(same["url"], "https://example.com/2", "nothing asked, nothing changed");
-    for wrong in [json!({ "expires_in": 0 }), json!({ "expires_in": -1 }), json!({ "expires_in": 1e12 }),
-                  json!({ "expires_in": "60" }), json!({ "visits": 7 }), json!({ "key": "x" })] {
+    for wrong in [
+        json!({ "expires_in": 0 }),
+        json!({ "expires_in": -1 }),
+        json!({ "expires_in": 1e12 }),
+        json!({ "expires_in": "60" }),
+        json!({ "visits": 7 }),
+        json!({ "key": "x" }),
+    ] {
         let answer = server.patch(&link, &wrong);
         assert_eq!((answer.status, answer.code()), (422, "invalid_field".to_owned()), "{wrong}: {answer:?}");
     }
@@ -155,7 +168,10 @@ fn a_link_is_changed_and_what_was_remembered_is_forgotten() {
             server.patch(&format!("{LINKS}/{absent}"), &json!({ "url": "https://example.com/" })),
             server.delete(&format!("{LINKS}/{absent}")),
         ] {
-            assert!(answer.status == 404 || absent == "claimed" && answer.status == 204, "{absent}: {answer:?}");
+            assert!(
+                answer.status == 404 || absent == "claimed" && answer.status == 204,
+                "{absent}: {answer:?}"
+            );
         }
     }
 }
@@ -183,7 +199,8 @@ fn what_is_deleted_stays_gone() {
         assert_eq!(told(&server.claim("links", name)), taken("bound"), "nobody gets it");
         assert_eq!(redis(&server, &["GET", name]), Ok(redis::Value::Nil));
         assert_eq!(redis(&server, &["SET", name, "https://example.com/", "NX"]), Ok(redis::Value::Nil));
-        let program = server.connect().send("GET", &format!("/{name}"), &[("Accept", "application/json")], b"");
+        let program =
+            server.connect().send("GET", &format!("/{name}"), &[("Accept", "application/json")], b"");
         assert_eq!(program.unwrap().code(), "link_gone");
     }
     server.terminate();
@@ -229,10 +246,17 @@ fn a_key_that_was_taken_is_bound_once() {
     assert_eq!(server.leads_to(&format!("/{key}")).as_deref(), Some("https://example.com/1"));
 
     assert_eq!(server.claim("links", "mine").status, 201);
-    assert_eq!(server.put(&format!("{LINKS}/mine"), &json!({ "url": "https://example.com/", "expires_in": 60 })).status, 201);
+    assert_eq!(
+        server
+            .put(&format!("{LINKS}/mine"), &json!({ "url": "https://example.com/", "expires_in": 60 }))
+            .status,
+        201
+    );
     let free = server.put(&format!("{LINKS}/never-claimed"), &url(1));
     assert_eq!(free.status, 201, "claimed first, by the rules for names: {free:?}");
-    for (name, code) in [("api", "reserved_word"), ("a.b", "invalid_alias"), ("seventeen-letters", "invalid_alias")] {
+    for (name, code) in
+        [("api", "reserved_word"), ("a.b", "invalid_alias"), ("seventeen-letters", "invalid_alias")]
+    {
         assert_eq!(server.put(&format!("{LINKS}/{name}"), &url(1)).code(), code, "{name}");
     }
     let ticket = server.take("tickets", 1).remove(0);
@@ -255,7 +279,10 @@ fn the_redis_protocol_binds_and_finds_links() {
     assert_eq!(redis(&server, &["SET", "mine", "https://example.com/3", "NX", "EX", "60"]), ok);
     assert_eq!(redis(&server, &["GET", "mine"]), Ok(bulk("https://example.com/3")));
     assert_eq!(redis(&server, &["GET", &format!("links:{key}")]), Ok(bulk("https://example.com/1")));
-    assert_eq!(redis(&server, &["EXISTS", &key, "mine", "links", "nothing", "mine"]), Ok(redis::Value::Int(4)));
+    assert_eq!(
+        redis(&server, &["EXISTS", &key, "mine", "links", "nothing", "mine"]),
+        Ok(redis::Value::Int(4))
+    );
     assert_eq!(redis(&server, &["GET", "no-such-space:x"]), nil);
     assert_eq!(redis(&server, &["GET", &"x".repeat(300)]), nil);
     assert!(server.get(&format!("{LINKS}/mine")).json()["expires_at"].is_string());
@@ -270,7 +297,11 @@ fn the_redis_protocol_binds_and_finds_links() {
         let error = redis(&server, &command).unwrap_err();
         assert!(error.contains(complaint), "{command:?}: {error}");
     }
-    assert_eq!(redis(&server, &["EXISTS", "a"]), Ok(redis::Value::Int(0)), "what was refused changed nothing");
+    assert_eq!(
+        redis(&server, &["EXISTS", "a"]),
+        Ok(redis::Value::Int(0)),
+        "what was refused changed nothing"
+    );
 }
 
 #[test]
@@ -286,7 +317,9 @@ fn links_are_listed_in_pages_and_searched() {
         let (mut keys, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
         loop {
             let page = server.get(&format!("{LINKS}?limit={limit}{cursor}")).json();
-            keys.extend(page["links"].as_array().unwrap().iter().map(|link| link["key"].as_str().unwrap().to_owned()));
+            keys.extend(
+                page["links"].as_array().unwrap().iter().map(|link| link["key"].as_str().unwrap().to_owned()),
+            );
             pages += 1;
             assert!(pages <= 60, "it ends");
             match page["next_cursor"].as_str() {
@@ -310,7 +343,8 @@ fn links_are_listed_in_pages_and_searched() {
 fn visits_are_counted_and_written_down() {
     let home = Home::new();
     let server = home.start();
-    let (one, two) = (server.linked("links", "https://example.com/1"), server.linked("links", "https://example.com/2"));
+    let (one, two) =
+        (server.linked("links", "https://example.com/1"), server.linked("links", "https://example.com/2"));
     for _ in 0..10 {
         server.leads_to(&format!("/{one}"));
     }
@@ -338,7 +372,9 @@ fn links_expire_and_are_swept() {
     // Remembered while they were alive, and over all the same.
     server.get("/mine");
     until("they expire", || {
-        [server.get(&format!("/brief/{}", key(&usual))), server.get("/mine")].iter().all(|it| it.status == 410)
+        [server.get(&format!("/brief/{}", key(&usual))), server.get("/mine")]
+            .iter()
+            .all(|it| it.status == 410)
     });
     assert!(server.leads_to(&format!("/brief/{}", key(&lasting))).is_some());
     assert_eq!(told(&server.claim("links", "mine")), taken("bound"), "and its name is nobody's");
@@ -346,7 +382,9 @@ fn links_expire_and_are_swept() {
     assert_eq!(server.get("/mine").status, 410);
     let rows = rusqlite::Connection::open(home.file("keymill.db")).unwrap();
     let left: i64 = rows
-        .query_row("SELECT count(*) FROM keymill_registry_names WHERE target IS NOT NULL", [], |row| row.get(0))
+        .query_row("SELECT count(*) FROM keymill_registry_names WHERE target IS NOT NULL", [], |row| {
+            row.get(0)
+        })
         .unwrap();
     assert_eq!(left, 1, "where they led is forgotten");
     for wrong in [json!(0), json!(-5), json!(1.5), json!("1h"), json!(10_000_000_000_u64)] {
@@ -373,16 +411,31 @@ fn a_batch_makes_what_can_be_made_in_the_order_asked() {
     ]));
     assert_eq!(mixed.status, 200, "{mixed:?}");
     let outcomes = mixed.json();
-    let codes: Vec<&str> =
-        outcomes["links"].as_array().unwrap().iter().map(|it| it["code"].as_str().unwrap_or("made")).collect();
-    let expected = ["made", "invalid_target", "made", "name_taken", "name_taken", "reserved_word", "invalid_field", "made"];
+    let codes: Vec<&str> = outcomes["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["code"].as_str().unwrap_or("made"))
+        .collect();
+    let expected = [
+        "made",
+        "invalid_target",
+        "made",
+        "name_taken",
+        "name_taken",
+        "reserved_word",
+        "invalid_field",
+        "made",
+    ];
     assert_eq!(codes, expected, "{outcomes}");
     assert_ne!(outcomes["links"][0]["key"], outcomes["links"][7]["key"], "a pool does not look at content");
     assert_eq!(server.leads_to("/mine").as_deref(), Some("https://example.com/2"), "the first one");
 
-    let thousand: Vec<Value> = (0..1000).map(|n| json!({ "url": format!("https://example.com/n/{n}") })).collect();
+    let thousand: Vec<Value> =
+        (0..1000).map(|n| json!({ "url": format!("https://example.com/n/{n}") })).collect();
     let made = batch(thousand.clone().into()).json();
-    let keys: BTreeSet<&str> = made["links"].as_array().unwrap().iter().map(|it| it["key"].as_str().unwrap()).collect();
+    let keys: BTreeSet<&str> =
+        made["links"].as_array().unwrap().iter().map(|it| it["key"].as_str().unwrap()).collect();
     assert_eq!(keys.len(), 1000);
     for n in [0, 500, 999] {
         let link = &made["links"][n];

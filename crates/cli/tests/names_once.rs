@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -18,7 +17,11 @@ const ROUTES: [(&str, &str, &str); 7] = [
     ("PUT", "/v1/keyspaces/links/keys/mine", "{}"),
     ("POST", "/v1/keyspaces/links/links", r#"{"url":"https://example.com/1"}"#),
     ("POST", "/v1/keyspaces/links/links", r#"{"url":"https://example.com/1","alias":"named"}"#),
-    ("POST", "/v1/keyspaces/links/links/batch", r#"{"links":[{"url":"https://example.com/"},{"url":"ftp://x"}]}"#),
+    (
+        "POST",
+        "/v1/keyspaces/links/links/batch",
+        r#"{"links":[{"url":"https://example.com/"},{"url":"ftp://x"}]}"#,
+    ),
     ("PUT", "/v1/keyspaces/links/links/bound", r#"{"url":"https://example.com/2"}"#),
     ("POST", "/v1/keyspaces/links/refs", r#"{"ref":"legacy-1"}"#),
 ];
@@ -89,7 +92,11 @@ fn a_key_has_16_to_128_visible_characters() {
     for bad in ["short", "123456789012345", "has a blank in it", "", long.as_str()] {
         for (method, path, body) in ROUTES {
             let answer = server.once(method, path, bad, body);
-            assert_eq!((answer.status, answer.code()), (400, "invalid_request".to_owned()), "{bad}: {answer:?}");
+            assert_eq!(
+                (answer.status, answer.code()),
+                (400, "invalid_request".to_owned()),
+                "{bad}: {answer:?}"
+            );
             assert!(answer.text().contains("Idempotency-Key"), "{answer:?}");
         }
     }
@@ -105,7 +112,8 @@ fn a_key_has_16_to_128_visible_characters() {
     let thousand = server.once("POST", "/v1/keyspaces/links/keys", KEY, r#"{"count":1000}"#);
     assert_eq!(thousand.keys().len(), 1000);
     let headers = [("Idempotency-Key", KEY), ("Accept", "text/plain")];
-    let text = server.connect().send("POST", "/v1/keyspaces/links/keys", &headers, br#"{"count":1000}"#).unwrap();
+    let text =
+        server.connect().send("POST", "/v1/keyspaces/links/keys", &headers, br#"{"count":1000}"#).unwrap();
     assert_eq!(text.lines(), thousand.keys(), "the same keys, as text");
 }
 
@@ -145,10 +153,9 @@ fn callers_with_different_tokens_do_not_share_keys() {
         let headers = [("Idempotency-Key", KEY), ("Authorization", bearer.as_str())];
         server.connect().send("POST", path, &headers, body.as_bytes()).unwrap()
     };
-    for (path, body) in [
-        ("/v1/keyspaces/links/keys", ""),
-        ("/v1/keyspaces/links/links", r#"{"url":"https://example.com/"}"#),
-    ] {
+    for (path, body) in
+        [("/v1/keyspaces/links/keys", ""), ("/v1/keyspaces/links/links", r#"{"url":"https://example.com/"}"#)]
+    {
         let first = ask(&one, path, body).text();
         assert_eq!(ask(&one, path, body).text(), first);
         assert_ne!(ask(&two, path, body).text(), first, "someone else's key is someone else's");
@@ -255,7 +262,9 @@ fn answers_are_forgotten_when_their_time_is_over() {
     let database = home.file("keymill.db");
     harness::names::until("old answers are swept", || {
         let rows = rusqlite::Connection::open(&database).unwrap();
-        rows.query_row("SELECT count(*) FROM keymill_registry_receipts", [], |row| row.get::<_, i64>(0)).unwrap() == 0
+        rows.query_row("SELECT count(*) FROM keymill_registry_receipts", [], |row| row.get::<_, i64>(0))
+            .unwrap()
+            == 0
     });
     // Nothing of a key or of an answer is in the log.
     assert!(!server.log().contains(KEY));

@@ -136,13 +136,31 @@ fn of_a_voucher_list_the_bad_lines_are_told_by_number_and_the_rest_is_imported_o
     voucher_pool(&server, &redis);
     let long = "x".repeat(10 << 20);
     let lines = [
-        "SUMMER-1", "SUMMER-2", "", "SUMMER-1", "bad key", "caf\u{e9}", "07", "42", long.as_str(), "SUMMER_3",
+        "SUMMER-1",
+        "SUMMER-2",
+        "",
+        "SUMMER-1",
+        "bad key",
+        "caf\u{e9}",
+        "07",
+        "42",
+        long.as_str(),
+        "SUMMER_3",
         "way-too-long-for-a-voucher-because-it-has-more-than-sixty-four-letters",
     ];
     home.write("vouchers.txt", &lines.join("\n"));
     let at = server.url();
     let arguments = [
-        "--server", &at, "--json", "import", "keys", "--keyspace", "vouchers", "--rejects", "rejects.csv", "vouchers.txt",
+        "--server",
+        &at,
+        "--json",
+        "import",
+        "keys",
+        "--keyspace",
+        "vouchers",
+        "--rejects",
+        "rejects.csv",
+        "vouchers.txt",
     ];
     let summary: Value = serde_json::from_str(&home.run(&arguments).ok()).unwrap();
     assert_eq!(
@@ -151,7 +169,10 @@ fn of_a_voucher_list_the_bad_lines_are_told_by_number_and_the_rest_is_imported_o
     );
     let rejects = fs::read_to_string(home.path().join("rejects.csv")).unwrap();
     let rejected: Vec<&str> = rejects.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
-    assert_eq!(rejected.iter().collect::<HashSet<_>>(), ["3", "4", "5", "6", "7", "9", "11"].iter().collect());
+    assert_eq!(
+        rejected.iter().collect::<HashSet<_>>(),
+        ["3", "4", "5", "6", "7", "9", "11"].iter().collect()
+    );
     assert!(rejects.contains("4,SUMMER-1,line 1 has it already"), "{rejects}");
     assert!(rejects.contains("7,07,the pool has made it already"), "{rejects}");
 
@@ -186,7 +207,8 @@ fn an_import_that_was_cut_off_after_it_withheld_is_completed() {
     let home = Home::new();
     let server = home.start();
     voucher_pool(&server, &redis);
-    let import = |keys: Value| server.post("/v1/keyspaces/vouchers/import", &json!({ "keys": keys }).to_string());
+    let import =
+        |keys: Value| server.post("/v1/keyspaces/vouchers/import", &json!({ "keys": keys }).to_string());
     // Redis takes nothing any more: the ledger has withheld 77, and the pool does not have it.
     redis.cli(&["config", "set", "maxmemory", "1mb"]).unwrap();
     let refused = import(json!(["77"]));

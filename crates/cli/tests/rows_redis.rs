@@ -111,7 +111,8 @@ fn a_set_is_filled_too() {
     }));
     let mut connection = client(&redis);
     until("a full set", Some(&server), || connection.scard::<_, usize>("{shop}:codes").unwrap() == 300);
-    let theirs: HashSet<String> = redis::cmd("SPOP").arg("{shop}:codes").arg(100).query(&mut connection).unwrap();
+    let theirs: HashSet<String> =
+        redis::cmd("SPOP").arg("{shop}:codes").arg(100).query(&mut connection).unwrap();
     let ours: HashSet<String> = server.take("codes", 150).into_iter().collect();
     assert_eq!((theirs.len(), ours.len()), (100, 150));
     assert!(theirs.is_disjoint(&ours));
@@ -135,7 +136,11 @@ fn a_filler_that_is_killed_and_stopped_over_and_over_repeats_and_skips_nothing()
         while length(&mut connection) < goal {
             assert!(Instant::now() < deadline, "it does not fill: {}", server.log());
         }
-        if end % 3 == 2 { server.terminate() } else { server.kill() }
+        if end % 3 == 2 {
+            server.terminate()
+        } else {
+            server.kill()
+        }
         ended_in_the_middle += usize::from(length(&mut connection) < capacity);
         server = home.start();
     }
@@ -315,7 +320,10 @@ fn an_empty_pool_waits_refuses_or_draws_as_it_is_tuned() {
         let address = server.address;
         thread::spawn(move || {
             let body = "{\"count\":150}";
-            harness::Connection::open(address).unwrap().ask("POST", "/v1/keyspaces/codes/keys", Some(body)).unwrap()
+            harness::Connection::open(address)
+                .unwrap()
+                .ask("POST", "/v1/keyspaces/codes/keys", Some(body))
+                .unwrap()
         })
     };
     thread::sleep(Duration::from_millis(300));

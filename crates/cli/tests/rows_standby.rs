@@ -49,7 +49,11 @@ fn a_standby_takes_over_and_both_nodes_fill_one_pool_without_repeating_a_key() {
         let (home, name) = if of == 0 { (&here, "a") } else { (&there, "b") };
         let [a, b] = nodes;
         let (ended, other) = if of == 0 { (a, b) } else { (b, a) };
-        if round % 2 == 0 { ended.kill() } else { ended.terminate() }
+        if round % 2 == 0 {
+            ended.kill()
+        } else {
+            ended.terminate()
+        }
         let begun_again = node(home, &postgres, name);
         nodes = if of == 0 { [begun_again, other] } else { [other, begun_again] };
     }

@@ -18,7 +18,7 @@ fn open(redis: &Redis, kind: RedisType) -> RedisPool {
 
 fn open_as(redis: &Redis, kind: RedisType, keyspace: &str) -> RedisPool {
     let home = RowHome {
-        ledger: LedgerId::from_bytes([1; 16]),
+        ledger: LedgerId("1f".to_owned()),
         keyspace: KeyspaceName::parse(keyspace).unwrap(),
         rows: Rows::Redis { key: "codes".to_owned(), kind },
     };
@@ -78,7 +78,9 @@ async fn a_restart_is_nothing_to_one_that_logs_first_and_a_doubt_to_one_that_doe
     let standing = pool.standing().await.unwrap();
     assert!(standing.doubt.is_some(), "the five are back: {standing:?}");
     assert!(matches!(pool.pop(1).await, Err(PoolError::Doubtful(_))));
+    let _ = pool.push(FIRST, &slab(10, 20)).await; // its connection is the old one
     assert_eq!(pool.push(FIRST, &slab(10, 20)).await, Ok(Pushed::Overtaken));
+    assert_eq!(pool.standing().await.unwrap().next, number(10));
 }
 
 #[tokio::test(flavor = "multi_thread")]

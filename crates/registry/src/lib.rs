@@ -22,6 +22,6 @@ pub use error::RegistryError;
 pub use ops::{
     Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
     Expiry, Finished, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, Swept, TakenBy,
-    Visits,
+    Told, Visits,
 };
 pub use registry::Registry;

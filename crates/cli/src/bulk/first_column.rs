@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn lines_are_counted_whatever_is_between_them() {
-        let expected = |lines: [u64; 3]| Vec::from_iter(lines.into_iter().zip(["a", "b", "c"].map(String::from)));
+        let expected =
+            |lines: [u64; 3]| Vec::from_iter(lines.into_iter().zip(["a", "b", "c"].map(String::from)));
         assert_eq!(texts("a\n\n\nb\nc"), expected([1, 4, 5]));
         assert_eq!(texts("a\r\n\r\nb\r\n \t\r\nc\r\n"), expected([1, 3, 5]));
         assert_eq!(texts("\u{feff}a,1\n  b  ,2\n\"c\",3"), expected([1, 2, 3]));
@@ -161,11 +162,10 @@ mod tests {
 
     #[test]
     fn quotes_are_undone_where_they_begin_a_column() {
-        assert_eq!(texts("\"a,b\",c\n\"say \"\"hi\"\"\"\n5\" pipe,x\n"), [
-            (1, "a,b".to_owned()),
-            (2, "say \"hi\"".to_owned()),
-            (3, "5\" pipe".to_owned())
-        ]);
+        assert_eq!(
+            texts("\"a,b\",c\n\"say \"\"hi\"\"\"\n5\" pipe,x\n"),
+            [(1, "a,b".to_owned()), (2, "say \"hi\"".to_owned()), (3, "5\" pipe".to_owned())]
+        );
     }
 
     #[test]
@@ -173,12 +173,10 @@ mod tests {
         let long = "x".repeat(CELL_MAX);
         let file = format!(",x\n{long}\n{long}x\n{}\n", long.repeat(100));
         let found = read(file.as_bytes()).unwrap();
-        assert_eq!(found, [
-            (1, Err(Flaw::Empty)),
-            (2, Ok(long)),
-            (3, Err(Flaw::TooLong)),
-            (4, Err(Flaw::TooLong))
-        ]);
+        assert_eq!(
+            found,
+            [(1, Err(Flaw::Empty)), (2, Ok(long)), (3, Err(Flaw::TooLong)), (4, Err(Flaw::TooLong))]
+        );
         assert_eq!(read(b"a\n\xff\xfe\n").unwrap()[1], (2, Err(Flaw::NotText)));
     }
 

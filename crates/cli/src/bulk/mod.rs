@@ -63,8 +63,7 @@ impl Source {
         let bar = bar.with_style(style());
         let input: Box<dyn std::io::BufRead + Send> =
             Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(input)));
-        let mut source =
-            Self { records: FirstColumn::new(input)?, bar, next: None, lines: 0 };
+        let mut source = Self { records: FirstColumn::new(input)?, bar, next: None, lines: 0 };
         if header {
             source.records.next()?;
         }
@@ -160,6 +159,9 @@ mod tests {
 
     #[test]
     fn cells_are_quoted_where_they_must_be() {
-        assert_eq!(csv_line(&["a", "b c", "1,2", "say \"hi\"", " x"]), "a,b c,\"1,2\",\"say \"\"hi\"\"\",\" x\"");
+        assert_eq!(
+            csv_line(&["a", "b c", "1,2", "say \"hi\"", " x"]),
+            "a,b c,\"1,2\",\"say \"\"hi\"\"\",\" x\""
+        );
     }
 }

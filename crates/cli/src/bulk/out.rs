@@ -44,6 +44,7 @@ impl Out {
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.lines.flush()?;
         let Some(Unfinished { path, part }) = self.file else { return Ok(()) };
-        fs::rename(&part, &path).with_context(|| format!("{} cannot become {}", part.display(), path.display()))
+        fs::rename(&part, &path)
+            .with_context(|| format!("{} cannot become {}", part.display(), path.display()))
     }
 }

@@ -52,7 +52,8 @@ impl Rejects {
     /// How many there were. Says where the others are, if not all were shown.
     pub(crate) fn finish(mut self) -> anyhow::Result<u64> {
         if let Some((path, file)) = &mut self.file {
-            file.flush().with_context(|| format!("the rejects could not be written to {}", path.display()))?;
+            file.flush()
+                .with_context(|| format!("the rejects could not be written to {}", path.display()))?;
         } else if self.count > SHOWN {
             self.tell(&format!("and {} more; --rejects FILE keeps all", self.count - SHOWN));
         }

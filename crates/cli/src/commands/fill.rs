@@ -122,8 +122,12 @@ async fn fill_file(client: &Client, args: &Fill, path: &Path, as_json: bool) -> 
     }
     unfinished.finish(&file)?;
     bar.finish_and_clear();
-    let summary =
-        Summary { keyspace: args.keyspace.clone(), file: path.display().to_string(), count, resumed_at: written };
+    let summary = Summary {
+        keyspace: args.keyspace.clone(),
+        file: path.display().to_string(),
+        count,
+        resumed_at: written,
+    };
     if as_json {
         output::json(&summary);
     } else {
@@ -228,7 +232,13 @@ impl Unfinished {
     fn resume(&self) -> anyhow::Result<(File, u64)> {
         let unwritable = || self.unwritable();
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(&self.part).with_context(unwritable)?;
+        let mut file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&self.part)
+            .with_context(unwritable)?;
         let (keys, end) = self.whole_chunks(&file).with_context(unwritable)?;
         file.set_len(end).with_context(unwritable)?;
         file.seek(std::io::SeekFrom::End(0)).with_context(unwritable)?;

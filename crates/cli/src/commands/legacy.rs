@@ -67,7 +67,9 @@ pub(crate) async fn import(client: &Client, args: &ImportLegacy, as_json: bool) 
         output::json(&summary);
     } else {
         let Summary { keyspace, lines, .. } = summary;
-        eprintln!("{lines} lines: {created} new keys of `{keyspace}`, {known} known before, {rejected} rejected");
+        eprintln!(
+            "{lines} lines: {created} new keys of `{keyspace}`, {known} known before, {rejected} rejected"
+        );
     }
     Ok(())
 }

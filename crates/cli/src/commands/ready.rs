@@ -25,7 +25,8 @@ pub(crate) async fn run(client: &Client, json: bool) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let reasons = readiness.reasons.iter().map(|reason| format!("{}: {}", reason.code.as_str(), reason.detail));
+    let reasons =
+        readiness.reasons.iter().map(|reason| format!("{}: {}", reason.code.as_str(), reason.detail));
     if json {
         std::process::exit(1);
     }

@@ -51,7 +51,9 @@ pub(crate) async fn run(client: &Client, args: &ImportUsed, as_json: bool) -> an
         output::json(&summary);
     } else {
         let Summary { keyspace, lines, .. } = summary;
-        eprintln!("{lines} lines: {imported} withheld from `{keyspace}`, {known} known before, {rejected} rejected");
+        eprintln!(
+            "{lines} lines: {imported} withheld from `{keyspace}`, {known} known before, {rejected} rejected"
+        );
     }
     Ok(())
 }

@@ -27,13 +27,16 @@ pub(crate) struct BindAll {
     pub(crate) caution: Caution,
 }
 
+/// What is answered to a batch, from what became of its binds.
+pub type Told = Box<dyn Fn(&[Bound]) -> String + Send + Sync>;
+
 /// The receipt of a batch: its answer is known only in the transaction that decides what becomes of each bind.
 pub struct BatchReceipt {
     pub scope: String,
     pub attempt: String,
     pub until_ms: i64,
     /// The answer to keep. It may be asked more than once.
-    pub answer: Box<dyn Fn(&[Bound]) -> String + Send + Sync>,
+    pub answer: Told,
 }
 
 impl fmt::Debug for BatchReceipt {

@@ -27,8 +27,8 @@ mod sweep;
 mod visit;
 
 pub use bind::{Bind, Bound};
-pub use bind_all::BatchReceipt;
 pub(crate) use bind_all::BindAll;
+pub use bind_all::{BatchReceipt, Told};
 pub use change::{Change, Changed, Expiry};
 pub use claim::{Claim, Claimed, TakenBy};
 pub(crate) use delete::Delete;

@@ -7,9 +7,11 @@ const area = (name) => ({ fill: () => `${colour(name)}2e` });
 const NEAR = 0.05;
 
 const fromZero = (_, _min, max) => [0, max > 0 ? max * 1.1 : 1];
+// A level that hardly moves is drawn flat: a thousandth of a huge space must not look like a fall.
+const STEADY = 0.02;
 function around(_, min, max) {
   if (min === null || max === null) return [0, 1];
-  const room = (max - min) * 0.15 || Math.max(1, Math.abs(max) * 0.001);
+  const room = Math.max(1, (max - min) * 0.15, max * STEADY);
   return [Math.max(0, min - room), max + room];
 }
 
@@ -44,11 +46,14 @@ const axis = (more) => ({
   stroke: () => colour("--quiet"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif", ...more,
 });
 
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const times = (_, all) => all.map((time) => clock.format(time * 1000));
+
 // `history` holds rates.
 export function rateChart(box, history, name) {
   return new Chart(box, {
     legend: { show: false }, cursor: { show: false }, padding: [6, 6, 0, 0],
-    axes: [axis({ size: 24, space: 90 }), axis({ size: 52, space: 28, values: (_, all) => all.map(name) })],
+    axes: [axis({ size: 24, space: 90, values: times }), axis({ size: 52, space: 28, values: (_, all) => all.map(name) })],
     scales: { y: { range: fromZero } }, series: [{}, line("--accent", { width: 2, ...area("--accent") })],
   }, [history.times, history.columns[0]]);
 }
@@ -78,10 +83,10 @@ export function keyspaceChart(box, data, name) {
   const values = (_, all) => all.map(name);
   return new Chart(box, {
     padding: [8, 0, 0, 0], scales: keyspaceScales,
-    axes: [axis({ size: 26 }), axis({ scale: "level", size: 70, label: "level", labelSize: 18, values }),
+    axes: [axis({ size: 26, space: 90, values: times }), axis({ scale: "level", size: 70, label: "level", labelSize: 18, values }),
       axis({ scale: "rate", side: 1, size: 60, label: "keys/s", labelSize: 18, grid: { show: false }, values })],
     series: keyspaceSeries().map((series, index) => ({
-      ...series, label: labels[index], ...(index ? { value: (_, value) => (value === null ? "–" : name(value)) } : {}),
+      ...series, label: labels[index], value: (_, value) => (value === null ? "–" : index ? name(value) : clock.format(value * 1000)),
     })),
   }, data);
 }

@@ -56,10 +56,13 @@ export function short(text) {
   return unit === 0 ? String(Math.round(shown * 10) / 10) : `${shown.toFixed(1)}${units[unit]}`;
 }
 
+const YEAR = 31557600;
+
 export function lasting(seconds) {
   if (seconds === undefined || seconds === null) return "–";
-  for (const [unit, size] of [["years", 31557600], ["days", 86400], ["h", 3600], ["min", 60]]) {
-    if (seconds >= 2 * size) return `${grouped((seconds / size).toFixed(seconds >= 10 * size ? 0 : 1))} ${unit}`;
+  if (seconds >= 1000 * YEAR) return `${short(Math.round(seconds / YEAR))} years`;
+  for (const [unit, size] of [["years", YEAR], ["days", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= 2 * size) return `${(seconds / size).toFixed(seconds >= 10 * size ? 0 : 1)} ${unit}`;
   }
   return `${Math.round(seconds)} s`;
 }

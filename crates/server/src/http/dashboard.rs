@@ -34,8 +34,18 @@ files! {
     "api.js" SCRIPT;
     "stream.js" SCRIPT;
     "text.js" SCRIPT;
+    "history.js" SCRIPT;
+    "charts.js" SCRIPT;
+    "overview.js" SCRIPT;
     "keyspaces.js" SCRIPT;
+    "detail.js" SCRIPT;
     "inspector.js" SCRIPT;
+    "bits.js" SCRIPT;
+    "make.js" SCRIPT;
+    "nodes.js" SCRIPT;
+    "workers.js" SCRIPT;
+    "claims.js" SCRIPT;
+    "incidents.js" SCRIPT;
     // uPlot 1.6.32; its licence lies beside it.
     "uplot.js" SCRIPT;
     "uplot.css" STYLE;
@@ -67,15 +77,35 @@ pub(crate) async fn file(Path(name): Path<String>) -> Result<Response, Refused> 
 mod tests {
     use super::*;
 
+    /// What the page asks for by `import`, `src` and `href`.
+    fn asked_for(text: &str) -> impl Iterator<Item = &str> {
+        let after = |mark: &'static str| {
+            text.match_indices(mark).map(move |(at, _)| {
+                text[at + mark.len()..].split(['"', '\'']).next().unwrap_or_default()
+            })
+        };
+        after("/assets/").chain(after("from \"./")).chain(after("import \"./"))
+    }
+
     #[test]
     fn the_page_asks_for_nothing_that_is_not_here() {
-        let files = FILES.iter().map(|(.., text)| *text).chain([PAGE]);
-        for text in files {
-            for (at, _) in text.match_indices("/assets/") {
-                let name = text[at + "/assets/".len()..].split(['"', '\'']).next().unwrap_or_default();
+        for text in FILES.iter().map(|(.., text)| *text).chain([PAGE]) {
+            for name in asked_for(text) {
                 assert!(FILES.iter().any(|(known, ..)| *known == name), "{name}");
             }
         }
         assert!(!PAGE.contains("http://") && !PAGE.contains("https://cdn"), "it works without the internet");
+    }
+
+    #[test]
+    fn nothing_that_is_shown_can_become_markup() {
+        for (name, _, text) in FILES.iter().filter(|(name, ..)| *name != "uplot.js") {
+            for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("] {
+                assert!(!text.contains(way), "{name}: {way}");
+            }
+        }
+        for way in ["onclick=", "onload=", "<style", "style="] {
+            assert!(!PAGE.contains(way), "{way}: the policy forbids it");
+        }
     }
 }

@@ -25,7 +25,9 @@ pub(super) struct Feed {
 impl Feed {
     pub(super) async fn open(client: &Client) -> anyhow::Result<Self> {
         let sent = client.send(Method::GET, "/v1/stream", None, "text/event-stream");
-        let Ok(response) = tokio::time::timeout(SILENCE, sent).await else { bail!("no answer within {SILENCE:?}") };
+        let Ok(response) = tokio::time::timeout(SILENCE, sent).await else {
+            bail!("no answer within {SILENCE:?}")
+        };
         let response = response?;
         if !response.status().is_success() {
             whole(response).await?;
@@ -37,7 +39,8 @@ impl Feed {
     pub(super) async fn next(&mut self) -> anyhow::Result<Snapshot> {
         loop {
             if let Some(data) = cut_event(&mut self.held) {
-                return serde_json::from_slice(&data).context("the server's snapshot is not what this version expects");
+                return serde_json::from_slice(&data)
+                    .context("the server's snapshot is not what this version expects");
             }
             if self.held.len() > EVENT_BYTES_MAX {
                 bail!("the server sent more than {EVENT_BYTES_MAX} bytes without an end");
@@ -58,7 +61,7 @@ fn cut_event(held: &mut BytesMut) -> Option<Vec<u8>> {
     loop {
         let end = held.windows(2).position(|pair| pair == b"\n\n")?;
         let event = held.split_to(end + 2);
-        let mut lines = event.split(|byte| *byte == b'\n');
+        let mut lines = event[..].split(|byte| *byte == b'\n');
         if lines.next() == Some(b"event: snapshot") {
             let data = lines.find_map(|line| line.strip_prefix(b"data: "));
             return Some(data.unwrap_or_default().to_vec());

@@ -6,12 +6,20 @@ use crate::output::{self, Table, say};
 
 pub(super) fn print(snapshot: &Snapshot, filter: &str) {
     let ledger = &snapshot.ledger;
-    say!("node {} {}, ledger {} ({}), {}", snapshot.node, snapshot.version, ledger.store, ledger.grade, ledger.state);
+    say!(
+        "node {} {}, ledger {} ({}), {}",
+        snapshot.node,
+        snapshot.version,
+        ledger.store,
+        ledger.grade,
+        ledger.state
+    );
     for reason in &snapshot.reasons {
         say!("{}: {}", reason.code.as_str(), reason.detail);
     }
     say!("");
-    let mut keyspaces = Table::new(&["keyspace", "scheme", "level", "keys/s", "lasts", "stock here", "state"]);
+    let mut keyspaces =
+        Table::new(&["keyspace", "scheme", "level", "keys/s", "lasts", "stock here", "state"]);
     for keyspace in snapshot.keyspaces.iter().filter(|keyspace| keyspace.name.contains(filter)) {
         keyspaces.row(cells(keyspace));
     }
