@@ -50,12 +50,12 @@ pub struct KeyspaceGlance {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeGlance {
     pub name: String,
-    /// `live`, or `stopped` after a clean stop.
+    /// `live`; `silent` when it was not heard from for ten seconds; `stopped` after a clean stop.
     pub state: String,
     pub last_seen: String,
     pub version: String,
     pub address: String,
-    /// Over the keyspaces that the caller may see.
+    /// Over all keyspaces; 0 for callers who may not see them all.
     pub stock: String,
     pub rate: f64,
 }

@@ -12,6 +12,7 @@ mod links;
 mod memory;
 mod process;
 mod resp;
+mod rows;
 mod sdk;
 mod shared;
 mod spell;
@@ -35,6 +36,8 @@ const SECTIONS: &[(&str, Section)] = &[
     ("links", links::run),
     ("ledger", ledger::run),
     ("shared", shared::run),
+    ("rows", rows::run),
+    ("moves", rows::moves),
     ("memory", memory::run),
 ];
 

@@ -349,7 +349,7 @@ fn a_draw_takes_about_as_many_attempts_as_the_fill_of_the_space_predicts() {
     let home = Home::new();
     let server = home.start();
     server.create(json!({
-        "name": "codes", "scheme": "pool", "store": "redis", "length": 3, "capacity": 1, "on_empty": "random",
+        "name": "codes", "scheme": "pool", "store": "redis", "length": 3, "capacity": 1, "on_empty": "random", "stock_min": 1, "stock_max": 1,
         "redis_url": format!("redis://127.0.0.1:{}", redis.port()),
     }));
     let mut drawn_before = (0.0, 0.0);

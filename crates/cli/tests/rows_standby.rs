@@ -13,13 +13,12 @@ mod harness;
 use harness::{Home, PATIENCE, Server, sized};
 
 fn node(home: &Home, postgres: &Postgres, name: &str) -> Server {
-    let url = format!("postgres://{}", postgres.url().trim_start_matches("postgres://"));
-    home.server().arguments(&["--ledger", &url, "--node", name]).start()
+    home.server().arguments(&["--ledger", &postgres.url(), "--node", name]).start()
 }
 
 #[test]
 fn a_standby_takes_over_and_both_nodes_fill_one_pool_without_repeating_a_key() {
-    let postgres = Postgres::start(&[]).unwrap();
+    let postgres = Postgres::start().unwrap();
     let redis = Redis::start(DURABLE).unwrap();
     let mut connection =
         redis::Client::open(format!("redis://127.0.0.1:{}", redis.port())).unwrap().get_connection().unwrap();

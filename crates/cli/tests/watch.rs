@@ -11,8 +11,9 @@ mod watching {
     pub(crate) mod process;
     pub(crate) mod receiver;
     pub(crate) mod redis_pool;
+    mod rows;
 }
-use harness::{Home, PATIENCE, Server};
+use harness::{Home, PATIENCE, Server, sized};
 use watching::{
     process::Watching,
     receiver::{A_WHILE, Receiver},
@@ -232,10 +233,9 @@ fn a_quiet_pool_and_a_legitimate_burst_raise_nothing() {
     let watching = Watching::start(&home, &arguments);
     pool.takes(20);
     beats.until(5);
-    // More than the filler can keep up with, for a moment.
-    pool.takes(1000);
-    thread::sleep(Duration::from_millis(200));
-    pool.takes(20);
+    // Most of it at once; the filler is at work and catches up.
+    pool.burst(CAPACITY * 4 / 5);
+    beats.until_next();
     let after_burst = beats.heard().len();
     beats.until(after_burst + 5);
     assert_eq!(receiver.heard().len(), 0, "{:?}", receiver.heard());
@@ -244,17 +244,14 @@ fn a_quiet_pool_and_a_legitimate_burst_raise_nothing() {
 }
 
 #[test]
-fn a_dead_filler_is_restarted_and_nobody_is_paged() {
-    let (home, receiver, pool) = (Home::new(), Receiver::start(), Pool::start());
+fn a_filler_that_dies_again_and_again_is_restarted_each_time_and_nobody_is_paged() {
+    let (home, receiver, beats, pool) = (Home::new(), Receiver::start(), Receiver::start(), Pool::start());
     let sink = format!("webhook={}", receiver.url());
-    let port = pool.redis.port();
     let restarted = home.path().join("restarted");
     // What a filler does when it comes back: it fills.
     let script = "for i = 1, 9000 do redis.call('RPUSH', 'links', 'refilled' .. i) end";
-    let command = format!(
-        "echo \"$KEYMILL_KEYSPACE\" >> {}; redis-cli -p {port} eval \"{script}\" 0 > /dev/null",
-        restarted.display()
-    );
+    let fill = format!("redis-cli -p {} eval \"{script}\" 0 > /dev/null", pool.redis.port());
+    let command = format!("echo \"$KEYMILL_KEYSPACE\" >> {}; {fill}", restarted.display());
     let arguments = [
         "--target",
         &pool.target(),
@@ -266,18 +263,26 @@ fn a_dead_filler_is_restarted_and_nobody_is_paged() {
         &command,
         "--sink",
         &sink,
+        "--heartbeat-url",
+        &beats.url(),
     ];
     let watching = Watching::start(&home, &arguments);
     pool.fills(0);
-    pool.takes(40);
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !restarted.exists() {
-        assert!(std::time::Instant::now() < deadline, "{}", watching.log());
-        thread::sleep(Duration::from_millis(10));
+    let kills = sized(4, 20);
+    for kill in 1..=kills {
+        pool.takes(40);
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while std::fs::read_to_string(&restarted).unwrap_or_default().lines().count() < kill {
+            assert!(std::time::Instant::now() < deadline, "kill {kill}: {}", watching.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        pool.takes(0);
+        // A heartbeat leaves once all is well again.
+        beats.until_next();
+        beats.until_next();
     }
-    pool.takes(0);
-    thread::sleep(A_WHILE);
-    assert_eq!(std::fs::read_to_string(&restarted).unwrap(), "links\n", "once: {}", watching.log());
+    let done = std::fs::read_to_string(&restarted).unwrap();
+    assert_eq!(done, "links\n".repeat(kills), "once each: {}", watching.log());
     assert_eq!(receiver.heard().len(), 0);
 }
 

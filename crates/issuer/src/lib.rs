@@ -35,8 +35,6 @@ pub use error::IssueError;
 pub use inspect::{IdParts, Inspection, KeyState};
 pub use lend::{HOLDER_MAX, LeaseId, LendError, Loan, WINDOW_MS_MAX};
 pub use lifecycle::Stopped;
-pub use node::{
-    CreateError, Elsewhere, LedgerIdentity, Node, NodeSettings, NodeState, ReserveTimes, Wanted,
-};
+pub use node::{CreateError, Elsewhere, LedgerIdentity, Node, NodeSettings, NodeState, ReserveTimes, Wanted};
 pub use served::{Glance, Leftovers, Served, Settings};
 pub use timed::{TimeGlance, WorkerGlance};

@@ -425,7 +425,9 @@ impl Node {
     /// Time-ordered IDs are of the ledger's region, where their layout has room for one.
     fn in_region(&self, stated: &Stated) -> Result<Stated, CreateError> {
         let mut stated = stated.clone();
-        let Some(kept) = self.ledger_identity().and_then(|identity| identity.region) else { return Ok(stated) };
+        let Some(kept) = self.ledger_identity().and_then(|identity| identity.region) else {
+            return Ok(stated);
+        };
         if stated.scheme != Some(Scheme::Snowflake) {
             return Ok(stated);
         }

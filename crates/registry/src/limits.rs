@@ -17,8 +17,8 @@ pub const BATCH_MAX: usize = 10_000;
 pub const CANDIDATES_MAX: usize = 100;
 /// References that are told of one key.
 pub const REFERENCES_SHOWN: u32 = 100;
-/// Entries or references of one page.
-pub const PAGE_MAX: u32 = 1_000;
+/// Entries or references of one page. One more than others are given at once: it shows whether another page follows.
+pub const PAGE_MAX: u32 = 1_001;
 /// Entries that one page of a listing looks at.
 pub const SCAN_MAX: u32 = 10_000;
 

@@ -2,7 +2,7 @@
 
 use std::{io::Write, sync::Arc};
 
-use keymill_issuer::Node;
+use keymill_issuer::{Node, Served};
 
 use crate::{
     config::{Config, LedgerUrl},
@@ -19,7 +19,7 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, listening: &Listening, gu
     let ledger = node.ledger();
     let mut lines = vec![
         format!("Keymill {} serves as node {}", crate::VERSION, node.name()),
-        format!("  HTTP       {address}   (API: {address}/docs)"),
+        format!("  HTTP       {address}   (dashboard; API: {address}/docs)"),
         format!("  ledger     {} {} ({})", ledger.store(), place(config), ledger.grade()),
     ];
     if let Some(resp) = listening.resp {
@@ -38,7 +38,9 @@ pub(crate) fn print(node: &Arc<Node>, config: &Config, listening: &Listening, gu
     if known.len() > SHOWN_MAX {
         lines.push(format!("  and {} more: keymill keyspace list", known.len() - SHOWN_MAX));
     }
-    let one = known.iter().find(|served| served.name.as_str() == "links").or(known.first());
+    let gives = |served: &&Arc<Served>| served.digest().is_none();
+    let one = known.iter().find(|served| served.name.as_str() == "links").filter(gives);
+    let one = one.or_else(|| known.iter().find(gives));
     let bearer = if guarded { " -H 'Authorization: Bearer TOKEN'" } else { "" };
     match one {
         Some(served) => lines

@@ -4,8 +4,8 @@ use keymill_id::{Definition, KeyspaceName};
 use keymill_issuer::{Node, Served};
 use keymill_ledger::{NodeRow, Timestamp, TrackRow};
 
-/// A node that was not heard from for this long no longer counts towards a rate.
-const RATE_COUNTS_FOR_MS: u64 = 10_000;
+/// A node that was not heard from for this long is silent: it no longer counts towards a rate.
+pub(crate) const SILENT_AFTER_MS: u64 = 10_000;
 
 /// Numbers never reserved plus this node's stock, or rows left; `None` where nobody would count, or nobody knows.
 pub(crate) fn level(
@@ -36,7 +36,7 @@ pub(crate) fn rate(node: &Node, keyspace: &KeyspaceName, own: f64, nodes: &[Node
     let elsewhere: f64 = nodes
         .iter()
         .filter(|other| other.name != *node.name() && !other.stopped)
-        .filter(|other| now.since(other.last_seen) < RATE_COUNTS_FOR_MS)
+        .filter(|other| now.since(other.last_seen) < SILENT_AFTER_MS)
         .flat_map(|other| &other.report.keyspaces)
         .filter(|report| report.keyspace == *keyspace)
         .map(|report| report.rate)

@@ -88,6 +88,7 @@ impl Source {
 
     /// The next lines to send; none at the end. What cannot be sent is rejected here.
     pub(crate) fn batch(&mut self, most: usize, rejects: &mut Rejects) -> anyhow::Result<Vec<Item>> {
+        rejects.settle()?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < most {
             let Some(item) = self.next_item(rejects)? else { break };

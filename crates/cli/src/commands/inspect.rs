@@ -31,8 +31,10 @@ pub(crate) async fn run(client: &Client, keyspace: &str, key: &str, json: bool) 
         ("reserved at", view.reserved_at),
         ("issued after", view.issued_after),
         ("issued before", view.issued_before),
+        ("leads to", view.link.map(|link| link.url)),
     ];
     facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    facts.extend(view.refs.into_iter().map(|reference| ("ref", reference)));
     output::facts(&facts);
     Ok(())
 }

@@ -29,6 +29,8 @@ struct Shared {
     /// Keys a tick.
     takes: AtomicU64,
     fills: AtomicU64,
+    /// Keys that somebody takes at once, once.
+    burst: AtomicU64,
     failed: AtomicU64,
     over: AtomicBool,
 }
@@ -52,6 +54,11 @@ impl Pool {
 
     pub(crate) fn takes(&self, keys_a_tick: u64) {
         self.shared.takes.store(keys_a_tick, Ordering::Relaxed);
+    }
+
+    /// Somebody takes so many at once.
+    pub(crate) fn burst(&self, keys: u64) {
+        self.shared.burst.store(keys, Ordering::Relaxed);
     }
 
     /// 0: the filler is dead.
@@ -94,8 +101,8 @@ fn live(shared: &Shared, port: u16) {
         connection = connection.or_else(|| connect(port).ok());
         let Some(open) = &mut connection else { continue };
         let (takes, fills) = (shared.takes.load(Ordering::Relaxed), shared.fills.load(Ordering::Relaxed));
-        let taken: redis::RedisResult<redis::Value> =
-            redis::cmd("LPOP").arg(KEY).arg(takes.max(1)).query(open);
+        let takes = takes.max(1) + shared.burst.swap(0, Ordering::Relaxed);
+        let taken: redis::RedisResult<redis::Value> = redis::cmd("LPOP").arg(KEY).arg(takes).query(open);
         let level: redis::RedisResult<u64> = redis::cmd("LLEN").arg(KEY).query(open);
         let Ok(level) = level else {
             connection = None;

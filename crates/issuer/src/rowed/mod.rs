@@ -34,9 +34,7 @@ mod import;
 mod popper;
 mod tray;
 
-pub use contract::{
-    Begun, Era, NoRowPools, PoolError, Popped, Pushed, RowHome, RowPool, RowPools, Standing,
-};
+pub use contract::{Begun, Era, NoRowPools, PoolError, Popped, Pushed, RowHome, RowPool, RowPools, Standing};
 pub use draw::DrawGlance;
 pub use filler::FillGlance;
 pub use import::{IMPORTED_KEY_MAX, Imported};
@@ -328,8 +326,7 @@ impl Rowed {
 
     /// Whether `number` was reserved but not pushed, or popped and has not left.
     pub(crate) fn holds(&self, number: Number) -> bool {
-        let popped =
-            self.mint.spell_one(number).is_some_and(|key| self.lock().tray.contains(key.as_bytes()));
+        let popped = self.mint.spell_one(number).is_some_and(|key| self.lock().tray.contains(key.as_bytes()));
         popped || self.filling.next().is_some_and(|next| number >= next)
     }
 

@@ -136,7 +136,10 @@ impl RedisPool {
         let vouched: bool = self.link.run(&call).await?;
         if vouched {
             let pool = &self.names.pool;
-            tracing::info!(key = pool, "Redis restarted or was read-only, and kept everything; `{pool}` goes on");
+            tracing::info!(
+                key = pool,
+                "Redis restarted or was read-only, and kept everything; `{pool}` goes on"
+            );
         }
         Ok(if vouched { None } else { Some("Redis restarted again".to_owned()) })
     }
@@ -233,8 +236,10 @@ impl RowPool for RedisPool {
             "begun" => Ok(Begun::Anew { burned: rows }),
             "aside" => {
                 tracing::warn!(
-                    rows, "{rows} rows of `{}` hold imported keys, or nobody knows what: they are kept aside as \
-                     `{detail}`, for someone to look at", self.names.pool
+                    rows,
+                    "{rows} rows of `{}` hold imported keys, or nobody knows what: they are kept aside as \
+                     `{detail}`, for someone to look at",
+                    self.names.pool
                 );
                 Ok(Begun::Anew { burned: rows })
             }
@@ -254,7 +259,8 @@ impl RowPool for RedisPool {
         look.cmd("INFO").arg("replication").cmd("TYPE").arg(pool);
         let (kept, info, kind): ([Option<String>; 4], String, String) = connection.query(&look).await?;
         // The connection cannot outlive the server's process, so this holds until the transaction below.
-        let is_as_expected = [Some(self.owner.clone()), Some(era.to_string()), Some(from), link::replication_id(&info)];
+        let is_as_expected =
+            [Some(self.owner.clone()), Some(era.to_string()), Some(from), link::replication_id(&info)];
         if kept != is_as_expected || (kind != "none" && kind != self.kind.as_str()) {
             return Ok(Pushed::Overtaken);
         }

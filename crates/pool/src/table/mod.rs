@@ -23,8 +23,8 @@ mod moving;
 mod opening;
 mod putting;
 mod record;
-mod taking;
 mod tables;
+mod taking;
 mod tending;
 
 use beginning::{Burn, Close, Closed, Open};
@@ -177,7 +177,10 @@ impl TablePool {
         if released > 0 {
             self.level.added(released);
             let available = &self.opening.tables.available;
-            tracing::info!(released, "{released} reservations of `{available}` were not used in time and went back");
+            tracing::info!(
+                released,
+                "{released} reservations of `{available}` were not used in time and went back"
+            );
         }
         Ok(())
     }
@@ -231,7 +234,11 @@ impl RowPool for TablePool {
         if record.owner != place.owner {
             return Err(self.foreign(&record.owner));
         }
-        let level = self.level.look(&self.database, &place.tables, record.next).await.map_err(|error| self.sorted(error))?;
+        let level = self
+            .level
+            .look(&self.database, &place.tables, record.next)
+            .await
+            .map_err(|error| self.sorted(error))?;
         Ok(Standing { era: record.era, next: record.next, level, doubt })
     }
 

@@ -66,7 +66,8 @@ impl Tables {
         wish: Wish,
         used_by: &str,
     ) -> Result<Moved, SqlError> {
-        let (Self { available, used, .. }, which, lock) = (self, wish.condition(), self.dialect.skip_locked());
+        let (Self { available, used, .. }, which, lock) =
+            (self, wish.condition(), self.dialect.skip_locked());
         let sql = format!(
             "WITH taken AS (
                 DELETE FROM {available} WHERE ctid = ANY (ARRAY(
@@ -97,8 +98,10 @@ impl Tables {
         wish: Wish,
         used_by: &str,
     ) -> Result<Moved, SqlError> {
-        let (Self { available, used, .. }, which, lock) = (self, wish.condition(), self.dialect.skip_locked());
-        let sql = format!("SELECT id, {} FROM {available} WHERE {which} ORDER BY id LIMIT ?{lock}", self.key());
+        let (Self { available, used, .. }, which, lock) =
+            (self, wish.condition(), self.dialect.skip_locked());
+        let sql =
+            format!("SELECT id, {} FROM {available} WHERE {which} ORDER BY id LIMIT ?{lock}", self.key());
         let rows = statements.query(&sql, &wish.values()).await?;
         let mut ids: Vec<Value> = Vec::with_capacity(rows.len());
         let mut keys = Vec::with_capacity(rows.len());
@@ -109,7 +112,8 @@ impl Tables {
         let up_to = rows.last().map(|row| row.integer(0)).transpose()?;
         let known = self.known(statements, used, &keys).await?;
         keys.retain(|key| !known.contains(key));
-        let logged: Vec<Vec<Value>> = keys.iter().map(|key| vec![key.as_str().into(), used_by.into()]).collect();
+        let logged: Vec<Vec<Value>> =
+            keys.iter().map(|key| vec![key.as_str().into(), used_by.into()]).collect();
         statements.load(used, &[self.key(), "used_by"], &logged).await?;
         for piece in pieces(&ids) {
             let sql = format!("DELETE FROM {available} WHERE id IN ({})", places(piece.len()));
@@ -127,7 +131,8 @@ impl Tables {
     ) -> Result<Moved, SqlError> {
         let (Self { available, used, .. }, which) = (self, wish.condition());
         let [after, count] = wish.values();
-        let end = format!("SELECT max(id) FROM (SELECT id FROM {available} WHERE {which} ORDER BY id LIMIT ?)");
+        let end =
+            format!("SELECT max(id) FROM (SELECT id FROM {available} WHERE {which} ORDER BY id LIMIT ?)");
         let end = statements.query(&end, &[after.clone(), count]).await?;
         let Some(up_to) = end.first().and_then(|row| row.maybe_integer(0).transpose()).transpose()? else {
             return Ok(Moved::default());
@@ -150,7 +155,8 @@ impl Tables {
         table: &str,
         keys: &[String],
     ) -> Result<HashSet<String>, SqlError> {
-        let (key, values): (_, Vec<Value>) = (self.key(), keys.iter().map(|key| key.as_str().into()).collect());
+        let (key, values): (_, Vec<Value>) =
+            (self.key(), keys.iter().map(|key| key.as_str().into()).collect());
         let mut known = HashSet::new();
         for piece in pieces(&values) {
             let sql = format!("SELECT {key} FROM {table} WHERE {key} IN ({})", places(piece.len()));

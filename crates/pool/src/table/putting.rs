@@ -49,7 +49,8 @@ impl Work for Push {
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<Option<u64>, SqlError> {
         let record = self.place.locked_in(statements, Some(self.era)).await?;
-        let Some(record) = record.filter(|record| record.next == self.from && record.doubt().is_none()) else {
+        let Some(record) = record.filter(|record| record.next == self.from && record.doubt().is_none())
+        else {
             return Ok(None);
         };
         let Place { tables, .. } = &self.place;

@@ -47,7 +47,9 @@ impl Witness {
         if let Some(doubt) = record.doubt() {
             return Ok(Some(doubt));
         }
-        let Some(witness) = witness.filter(|witness| record.era == Some(witness.era)) else { return Ok(None) };
+        let Some(witness) = witness.filter(|witness| record.era == Some(witness.era)) else {
+            return Ok(None);
+        };
         let (used, key) = (&place.tables.used, place.tables.key());
         let found = statements
             .query(&format!("SELECT id FROM {used} WHERE {key} = ?"), &[witness.key.as_str().into()])
@@ -67,7 +69,11 @@ pub(super) enum Lock {
 }
 
 impl Place {
-    pub(super) async fn record<S: Statements>(&self, statements: &mut S, lock: Lock) -> Result<Record, SqlError> {
+    pub(super) async fn record<S: Statements>(
+        &self,
+        statements: &mut S,
+        lock: Lock,
+    ) -> Result<Record, SqlError> {
         let Self { tables: Tables { pool, .. }, identity, .. } = self;
         let lock = match lock {
             Lock::None => "",
@@ -93,9 +99,11 @@ impl Place {
 
 impl Record {
     fn read(row: &Row) -> Result<Self, SqlError> {
-        let garbled = |what: &str| SqlError::Unexpected(format!("the pool's {what} was not written by Keymill"));
+        let garbled =
+            |what: &str| SqlError::Unexpected(format!("the pool's {what} was not written by Keymill"));
         let era = row.maybe_text(1)?.map(|era| Era::parse(&era).ok_or_else(|| garbled("era"))).transpose()?;
-        let next = u64::try_from(row.integer(2)?).ok().and_then(Number::new).ok_or_else(|| garbled("number"))?;
+        let next =
+            u64::try_from(row.integer(2)?).ok().and_then(Number::new).ok_or_else(|| garbled("number"))?;
         Ok(Self { owner: row.text(0)?, era, next, began_on: row.maybe_text(3)?, engine: row.text(4)? })
     }
 

@@ -79,7 +79,11 @@ impl Tables {
                 used_by {{key}}
             ){{table}}"
         );
-        [Some(available), Some(used), beside].into_iter().flatten().map(|sql| self.dialect.typed(&sql)).collect()
+        [Some(available), Some(used), beside]
+            .into_iter()
+            .flatten()
+            .map(|sql| self.dialect.typed(&sql))
+            .collect()
     }
 
     /// Grows for ever: whoever reads on from an id finds what came later.
@@ -111,7 +115,9 @@ impl Tables {
     /// Whether a reservation is older than that, by the engine's clock.
     pub(super) fn has_expired(&self, seconds: u32) -> String {
         match self.dialect {
-            Dialect::Postgres => format!("is_reserved AND reserved_at < now() - INTERVAL '{seconds} seconds'"),
+            Dialect::Postgres => {
+                format!("is_reserved AND reserved_at < now() - INTERVAL '{seconds} seconds'")
+            }
             // Both sides count seconds, so that no clock is put back between them.
             Dialect::MySql => format!(
                 "is_reserved AND reserved_at IS NOT NULL AND unix_timestamp(reserved_at) < unix_timestamp() - {seconds}"
@@ -128,7 +134,10 @@ mod tests {
     #[test]
     fn the_two_tables_are_called_as_they_are_documented() {
         let tables = Tables::new(Dialect::Postgres, "shop_");
-        assert_eq!((tables.available.as_str(), tables.used.as_str()), ("shop_available_keys", "shop_used_keys"));
+        assert_eq!(
+            (tables.available.as_str(), tables.used.as_str()),
+            ("shop_available_keys", "shop_used_keys")
+        );
         assert_eq!(Tables::new(Dialect::MySql, "").available, "available_keys");
     }
 

@@ -103,7 +103,12 @@ impl Work for Take {
 }
 
 impl Take {
-    async fn take<S: Statements>(&self, statements: &mut S, after: i64, count: u32) -> Result<Moved, SqlError> {
+    async fn take<S: Statements>(
+        &self,
+        statements: &mut S,
+        after: i64,
+        count: u32,
+    ) -> Result<Moved, SqlError> {
         let wish = Wish { after, count, even_reserved: false };
         self.place.tables.take(statements, wish, &self.node).await
     }

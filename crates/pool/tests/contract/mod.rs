@@ -6,27 +6,28 @@ use keymill_id::{Block, Definition, Mint, Number, Scratch, Secret, Slab, Stated}
 use keymill_issuer::rowed::{Begun, Era, Popped, Pushed, RowPool};
 use keymill_ledger::NodeName;
 
-pub const FIRST: Era = Era { advances: 0, term: 1 };
+pub(crate) const FIRST: Era = Era { advances: 0, term: 1 };
 const SECOND: Era = Era { advances: 0, term: 2 };
 
 /// Keys as a filler spells them: six digits, in order.
-pub fn slab(from: u64, to: u64) -> Slab {
+pub(crate) fn slab(from: u64, to: u64) -> Slab {
     let stated: Stated =
-        serde_json::from_str(r#"{"scheme":"pool","alphabet":"decimal","length":6,"order":"sequential"}"#).unwrap();
+        serde_json::from_str(r#"{"scheme":"pool","alphabet":"decimal","length":6,"order":"sequential"}"#)
+            .unwrap();
     let definition = Definition::resolve(&stated, Secret::from_bytes([7; Secret::LENGTH])).unwrap();
     let block = Block::new(number(from), number(to)).unwrap();
     Mint::compile(&definition).spell_block(block, &[], &mut Scratch::default())
 }
 
-pub fn number(value: u64) -> Number {
+pub(crate) fn number(value: u64) -> Number {
     Number::new(value).unwrap()
 }
 
-pub async fn begin(pool: &dyn RowPool) {
+pub(crate) async fn begin(pool: &dyn RowPool) {
     assert_eq!(pool.begin(None, FIRST, Number::ZERO).await, Ok(Begun::Anew { burned: 0 }));
 }
 
-pub async fn pop_all(pool: &dyn RowPool) -> HashSet<String> {
+pub(crate) async fn pop_all(pool: &dyn RowPool) -> HashSet<String> {
     let Popped { keys, left } = pool.pop(10_000).await.unwrap();
     assert_eq!(left, 0);
     keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect()
@@ -37,7 +38,7 @@ fn texts(from: u64, to: u64) -> HashSet<String> {
 }
 
 /// Promise 1.
-pub async fn what_is_popped_is_popped_once(pool: &dyn RowPool) {
+pub(crate) async fn what_is_popped_is_popped_once(pool: &dyn RowPool) {
     begin(pool).await;
     assert_eq!(pool.push(FIRST, &slab(0, 1000)).await, Ok(Pushed::Done { level: 1000 }));
     let Popped { keys, left } = pool.pop(300).await.unwrap();
@@ -50,7 +51,7 @@ pub async fn what_is_popped_is_popped_once(pool: &dyn RowPool) {
 }
 
 /// Promise 3.
-pub async fn a_push_takes_effect_once_however_often_and_late_it_is_sent(pool: &dyn RowPool) {
+pub(crate) async fn a_push_takes_effect_once_however_often_and_late_it_is_sent(pool: &dyn RowPool) {
     begin(pool).await;
     assert_eq!(pool.push(FIRST, &slab(10, 20)).await, Ok(Pushed::Overtaken), "it does not start at `next`");
     assert_eq!(pool.push(FIRST, &slab(0, 10)).await, Ok(Pushed::Done { level: 10 }));
@@ -65,7 +66,7 @@ pub async fn a_push_takes_effect_once_however_often_and_late_it_is_sent(pool: &d
 }
 
 /// Promise 4.
-pub async fn what_belongs_to_an_era_that_is_over_is_neither_pushed_nor_popped(pool: &dyn RowPool) {
+pub(crate) async fn what_belongs_to_an_era_that_is_over_is_neither_pushed_nor_popped(pool: &dyn RowPool) {
     begin(pool).await;
     assert_eq!(pool.push(FIRST, &slab(0, 10)).await, Ok(Pushed::Done { level: 10 }));
     assert_eq!(pool.begin(None, SECOND, number(100)).await, Ok(Begun::Overtaken), "it is not the last era");
@@ -78,17 +79,21 @@ pub async fn what_belongs_to_an_era_that_is_over_is_neither_pushed_nor_popped(po
     assert_eq!(pop_all(pool).await, texts(100, 110));
 }
 
-pub async fn an_imported_key_is_added_once_in_the_life_of_the_pool(pool: &dyn RowPool) {
+pub(crate) async fn an_imported_key_is_added_once_in_the_life_of_the_pool(pool: &dyn RowPool) {
     begin(pool).await;
     assert_eq!(pool.import(FIRST, &["A", "B", "A"]).await, Ok(Some(vec![true, true, false])));
-    assert_eq!(pool.import(FIRST, &["B", "C", "c"]).await, Ok(Some(vec![false, true, true])), "bytes are compared");
+    assert_eq!(
+        pool.import(FIRST, &["B", "C", "c"]).await,
+        Ok(Some(vec![false, true, true])),
+        "bytes are compared"
+    );
     let popped = pop_all(pool).await;
     assert_eq!(popped, ["A", "B", "C", "c"].map(str::to_owned).into());
     assert_eq!(pool.import(FIRST, &["A"]).await, Ok(Some(vec![false])), "taken is not forgotten");
     assert!(pop_all(pool).await.is_empty());
 }
 
-pub async fn one_filler_leads_until_it_resigns_or_its_term_is_over(pool: &dyn RowPool) {
+pub(crate) async fn one_filler_leads_until_it_resigns_or_its_term_is_over(pool: &dyn RowPool) {
     let (a, b) = (NodeName::parse("a").unwrap(), NodeName::parse("b").unwrap());
     let long = Duration::from_secs(60);
     assert_eq!(pool.lead(&a, long).await, Ok(true));

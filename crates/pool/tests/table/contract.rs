@@ -28,7 +28,8 @@ pub(crate) async fn of_two_who_push_the_same_block_one_does(bench: Bench) {
     for block in 0..20 {
         let slab = slab(block * 50, (block + 1) * 50);
         let (first, second) = tokio::join!(a.push(ERA, &slab), b.push(ERA, &slab));
-        let done = [first.unwrap(), second.unwrap()].into_iter().filter(|pushed| *pushed != Pushed::Overtaken);
+        let done =
+            [first.unwrap(), second.unwrap()].into_iter().filter(|pushed| *pushed != Pushed::Overtaken);
         assert_eq!(done.count(), 1, "block {block}");
     }
     assert_eq!(bench.keys("available").await, keys(0..1000));

@@ -20,7 +20,8 @@ fn ago(bench: &Bench, seconds: u32) -> String {
 
 async fn reserve(bench: &Bench, up_to: u32, seconds_ago: u32) {
     let at = ago(bench, seconds_ago);
-    let sql = format!("UPDATE {{p}}available_keys SET is_reserved = true, reserved_at = {at} WHERE id <= {up_to}");
+    let sql =
+        format!("UPDATE {{p}}available_keys SET is_reserved = true, reserved_at = {at} WHERE id <= {up_to}");
     bench.execute(&sql).await;
 }
 
@@ -39,7 +40,8 @@ pub(crate) async fn a_reservation_that_was_not_used_in_time_goes_back_and_is_nob
     assert!(pool.lead(&node_name("a"), TERM).await.unwrap(), "whoever leads sweeps");
     assert_eq!(bench.count("available_keys WHERE is_reserved OR reserved_at IS NOT NULL").await, 0);
     // Whoever held it comes late.
-    let late = "DELETE FROM {p}available_keys WHERE {key} = '00000000' AND is_reserved AND reserved_at IS NOT NULL";
+    let late =
+        "DELETE FROM {p}available_keys WHERE {key} = '00000000' AND is_reserved AND reserved_at IS NOT NULL";
     assert_eq!(bench.execute(late).await, 0);
     assert_eq!(texts(&pool.pop(10).await.unwrap().keys), keys(0..4));
     assert_eq!(bench.count("used_keys").await, 10);
@@ -51,5 +53,8 @@ pub(crate) async fn a_reservation_is_not_swept_before_its_time(bench: Bench) {
     bench.execute("UPDATE {p}available_keys SET is_reserved = true WHERE id = 5").await;
     assert!(pool.lead(&node_name("a"), TERM).await.unwrap());
     assert_eq!(bench.count("available_keys WHERE is_reserved").await, 5);
-    assert!(!texts(&pool.pop(10).await.unwrap().keys).contains(&key(4)), "reserved for ever: it says not since when");
+    assert!(
+        !texts(&pool.pop(10).await.unwrap().keys).contains(&key(4)),
+        "reserved for ever: it says not since when"
+    );
 }

@@ -4,7 +4,10 @@ use super::{
     Bench,
     requests::{HOUR, KS, NOW, bind, claim},
 };
-use crate::{Bind, Listing, Page, Registry, RegistryError, limits::SCAN_MAX};
+use crate::{
+    Bind, Listing, Page, Registry, RegistryError,
+    limits::{PAGE_MAX, SCAN_MAX},
+};
 
 fn listing(limit: u32) -> Listing {
     Listing { keyspace: KS.to_owned(), after: None, limit, query: None, live_at_ms: None }
@@ -42,7 +45,7 @@ pub async fn pages_hold_every_entry_once_in_order<B: Bench>(bench: B) {
     }
     let whole = registry.list(listing(101)).await.unwrap();
     assert_eq!(whole.next, None, "a full page that is the last one says so");
-    for limit in [0, 1_001] {
+    for limit in [0, PAGE_MAX + 1] {
         assert!(matches!(registry.list(listing(limit)).await, Err(RegistryError::Refused(_))));
     }
 }

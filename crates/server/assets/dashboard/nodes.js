@@ -12,7 +12,7 @@ export function show(snapshot) {
     write(row.me, node.name === snapshot.node ? "this one" : "");
     row.me.hidden = node.name !== snapshot.node;
     write(row.state, node.state);
-    row.state.className = node.state === "live" ? "good" : "quiet";
+    row.state.className = { live: "good", silent: "bad" }[node.state] || "quiet";
     write(row.heard, ago(node.last_seen, now));
     write(row.rate, short(node.rate));
     row.share.firstElementChild.style.width = `${(node.rate / busiest) * 100}%`;

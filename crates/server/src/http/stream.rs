@@ -22,7 +22,7 @@ use keymill_api::{
 };
 use keymill_id::Definition;
 use keymill_issuer::{NodeState, Served, quantity::Mark};
-use keymill_ledger::{LeaseRow, LedgerError, NodeRow, Track, TrackRow, ops};
+use keymill_ledger::{LeaseRow, LedgerError, NodeRow, Timestamp, Track, TrackRow, ops};
 use tokio::sync::watch;
 
 use super::{
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     auth::Caller,
-    level::{level, rate},
+    level::{SILENT_AFTER_MS, level, rate},
 };
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ fn snapshot(state: &State, rows: &Rows) -> Snapshot {
         ledger: health.ledger,
         reasons: status::unready(node).into_iter().collect(),
         keyspaces: known.iter().map(|served| keyspace(state, rows, served, &low)).collect(),
-        nodes: rows.nodes.iter().map(|row| node_glance(row, |_| true)).collect(),
+        nodes: rows.nodes.iter().map(|row| node_glance(row, node.now())).collect(),
         workers: known.iter().filter_map(|served| workers(state, rows, served)).collect(),
         incidents,
         refusals: refusals(state),
@@ -183,16 +183,22 @@ fn keyspace(state: &State, rows: &Rows, served: &Served, low: &HashSet<&str>) ->
     }
 }
 
-fn node_glance(row: &NodeRow, sees: impl Fn(&str) -> bool) -> NodeGlance {
-    let seen = || row.report.keyspaces.iter().filter(|report| sees(report.keyspace.as_str()));
+fn node_glance(row: &NodeRow, now: Timestamp) -> NodeGlance {
+    let reports = &row.report.keyspaces;
+    let is_silent = now.since(row.last_seen) >= SILENT_AFTER_MS;
+    let state = match (row.stopped, is_silent) {
+        (true, _) => "stopped",
+        (false, true) => "silent",
+        (false, false) => "live",
+    };
     NodeGlance {
         name: row.name.to_string(),
-        state: if row.stopped { "stopped" } else { "live" }.to_owned(),
+        state: state.to_owned(),
         last_seen: rfc3339(row.last_seen),
         version: row.report.version.clone(),
         address: row.report.address.clone(),
-        stock: seen().map(|report| report.stock).sum::<u64>().to_string(),
-        rate: seen().map(|report| report.rate).sum(),
+        stock: reports.iter().map(|report| report.stock).sum::<u64>().to_string(),
+        rate: if state == "live" { reports.iter().map(|report| report.rate).sum() } else { 0.0 },
     }
 }
 
