@@ -83,7 +83,14 @@ fn fill_postgres(dir: &Path) -> anyhow::Result<()> {
         engine.sql(&format!("DROP TABLE copied; TRUNCATE {table}"))?;
     }
     let (filled, copied) = (per_second(KEYS, &filled_in), per_second(KEYS, &copied_in));
-    compare("fill a table pool", filled, "keys/s", &format!("COPY ({copied:.0})"), filled / copied, ">= 0.7x");
+    compare(
+        "fill a table pool",
+        filled,
+        "keys/s",
+        &format!("COPY ({copied:.0})"),
+        filled / copied,
+        ">= 0.7x",
+    );
     let singly = one_by_one(&engine, dir, &fs::read_to_string(&keys)?)?;
     compare("the same", filled, "keys/s", &format!("row by row ({singly:.0})"), filled / singly, ">= 50x");
     Ok(())
@@ -129,7 +136,8 @@ fn fill_redis(dir: &Path) -> anyhow::Result<()> {
         let mut keyspace = pool(round, "redis");
         keyspace["redis_url"] = format!("redis://127.0.0.1:{}", engine.port()).into();
         let list = format!("redis{round}");
-        filled_in.push(filled(&server, &keyspace, || engine.cli(&["llen", &list]).ok()?.trim().parse().ok())?);
+        filled_in
+            .push(filled(&server, &keyspace, || engine.cli(&["llen", &list]).ok()?.trim().parse().ok())?);
         let keys = engine.cli(&["lrange", &list, "0", "-1"])?;
         fs::write(&commands, pushes(&keys.lines().collect::<Vec<_>>()))?;
         let begun = Instant::now();
@@ -137,7 +145,10 @@ fn fill_redis(dir: &Path) -> anyhow::Result<()> {
         pipe.args(["-p", &engine.port().to_string(), "--pipe"]).stdin(File::open(&commands)?);
         ensure!(pipe.stdout(Stdio::null()).status()?.success(), "redis-cli failed");
         piped_in.push(begun.elapsed().as_secs_f64());
-        ensure!(engine.cli(&["llen", "piped"])?.trim() == KEYS.to_string(), "redis-cli pushed something else");
+        ensure!(
+            engine.cli(&["llen", "piped"])?.trim() == KEYS.to_string(),
+            "redis-cli pushed something else"
+        );
         engine.cli(&["del", "piped", &list])?;
     }
     let (filled, piped) = (per_second(KEYS, &filled_in), per_second(KEYS, &piped_in));
@@ -174,11 +185,27 @@ fn move_rows(dir: &Path) -> anyhow::Result<()> {
     restock()?;
     let seconds = runtime.block_on(minute(&pool))?;
     eprintln!("{seconds:?}");
-    let rate = |seconds: &[u32]| f64::from(seconds.iter().sum::<u32>()) / f64::from(u32::try_from(seconds.len()).unwrap_or(1));
+    let rate = |seconds: &[u32]| {
+        f64::from(seconds.iter().sum::<u32>()) / f64::from(u32::try_from(seconds.len()).unwrap_or(1))
+    };
     let edge = usize::try_from(EDGE_SECONDS)?;
     let (all, first, last) = (rate(&seconds), rate(&seconds[..edge]), rate(&seconds[seconds.len() - edge..]));
-    compare("move 1000 rows, over a minute", all, "keys/s", &format!("pgbench ({theirs:.0})"), all / theirs, ">= 0.8x");
-    compare("its last ten seconds", last, "keys/s", &format!("the first ten ({first:.0})"), last / first, "about 1x");
+    compare(
+        "move 1000 rows, over a minute",
+        all,
+        "keys/s",
+        &format!("pgbench ({theirs:.0})"),
+        all / theirs,
+        ">= 0.8x",
+    );
+    compare(
+        "its last ten seconds",
+        last,
+        "keys/s",
+        &format!("the first ten ({first:.0})"),
+        last / first,
+        "about 1x",
+    );
     Ok(())
 }
 
@@ -226,7 +253,8 @@ fn pgbench(engine: &Postgres, dir: &Path) -> anyhow::Result<f64> {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let tps: Option<f64> =
         said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
-    let tps = tps.with_context(|| format!("pgbench said: {said}{}", String::from_utf8_lossy(&output.stderr)))?;
+    let tps =
+        tps.with_context(|| format!("pgbench said: {said}{}", String::from_utf8_lossy(&output.stderr)))?;
     Ok(tps * f64::from(MOVED))
 }
 

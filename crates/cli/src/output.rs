@@ -102,6 +102,29 @@ pub(crate) fn grouped(digits: &str) -> String {
     out
 }
 
+/// A figure in few symbols: 950, 8450, 12.3K, 3.5T.
+pub(crate) fn figure(value: f64) -> String {
+    const UNITS: [(f64, &str); 6] =
+        [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")];
+    // Four digits are read as they are.
+    if value < 10_000.0 {
+        let rounded = (value * 10.0).round() / 10.0;
+        return if rounded.fract() == 0.0 { format!("{rounded:.0}") } else { format!("{rounded:.1}") };
+    }
+    let (size, unit) = UNITS.into_iter().find(|(size, _)| value >= *size).unwrap_or((1.0, ""));
+    format!("{:.1}{unit}", value / size)
+}
+
+/// Seconds in few symbols, as [`spoken`] where that is short.
+pub(crate) fn roughly(seconds: f64) -> String {
+    const YEAR: f64 = 31_557_600.0;
+    if seconds < 1000.0 * YEAR {
+        spoken(seconds)
+    } else {
+        format!("{} years", figure((seconds / YEAR).round()))
+    }
+}
+
 /// Seconds, as a person would say them: 83 min rather than 1.4 h, 27.8 h rather than 1.2 days.
 pub(crate) fn spoken(seconds: f64) -> String {
     const UNITS: [(f64, &str); 5] =
@@ -127,6 +150,13 @@ mod tests {
         assert_eq!(spoken(10_000.0), "2.8 h");
         assert_eq!(spoken(31_557_600.0 * 111.6), "111.6 years");
         assert_eq!(spoken(12.0), "12.0 s");
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let shown = [0.0, 0.25, 950.0, 8450.0, 12_345.0, 3_521_614_606_208.0, 9.2e18].map(figure);
+        assert_eq!(shown, ["0", "0.3", "950", "8450", "12.3K", "3.5T", "9.2E"]);
+        assert_eq!(roughly(31_557_600.0 * 4_388_578_870.0), "4.4G years");
     }
 
     #[test]

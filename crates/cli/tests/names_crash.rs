@@ -194,7 +194,7 @@ fn a_name_that_was_withheld_and_not_granted_is_still_free() {
     assert_eq!(server.claim("links", "first").status, 201);
     let mut connections: Vec<Connection> = (0..sized(200, 2_000)).map(|_| server.connect()).collect();
     for (n, connection) in connections.iter_mut().enumerate() {
-        let request = format!("PUT /v1/keyspaces/links/keys/name{n:03} HTTP/1.1\r\nHost: test\r\n\r\n");
+        let request = format!("PUT /v1/keyspaces/links/keys/nam{n:04} HTTP/1.1\r\nHost: test\r\n\r\n");
         connection.write(request.as_bytes()).unwrap();
     }
     // One in the middle is answered, and others are half way.
@@ -220,9 +220,9 @@ fn a_name_that_was_withheld_and_not_granted_is_still_free() {
     assert!(withheld >= kept && kept as usize >= granted.len());
     let mut free = 0;
     for n in 0..connections.len() {
-        match server.claim("links", &format!("name{n:03}")).status {
+        match server.claim("links", &format!("nam{n:04}")).status {
             201 => {
-                assert!(!granted.contains(&n), "name{n:03} was granted twice");
+                assert!(!granted.contains(&n), "nam{n:04} was granted twice");
                 free += 1;
             }
             status => assert_eq!(status, 409),

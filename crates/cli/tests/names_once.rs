@@ -175,7 +175,7 @@ fn what_is_refused_may_be_asked_again_with_the_same_key() {
     assert_eq!(made.status, 201, "nothing was done under that key yet: {made:?}");
 }
 
-/// A request that is under way, and one that is left behind by a crash, are not begun a second time at once.
+/// A request that is under way on another node, or was left behind by its crash, is not begun a second time at once.
 #[test]
 fn a_key_that_is_at_work_is_waited_for() {
     let home = Home::new();
@@ -184,11 +184,12 @@ fn a_key_that_is_at_work_is_waited_for() {
     let first = server.once("POST", "/v1/keyspaces/links/links", KEY, body);
     assert_eq!(first.status, 201);
     server.terminate();
-    // As if the first try had died between beginning and answering.
+    // As if another node had died between beginning and answering.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let until = i64::try_from((now + Duration::from_secs(3)).as_millis()).unwrap();
     let rows = rusqlite::Connection::open(home.file("keymill.db")).unwrap();
-    let open = "UPDATE keymill_registry_receipts SET answer = NULL, locked_until = ?1";
+    let open =
+        "UPDATE keymill_registry_receipts SET answer = NULL, locked_until = ?1, attempt = 'another-node/1/a'";
     assert_eq!(rows.execute(open, [until]).unwrap(), 1);
     drop(rows);
     let server = home.start();

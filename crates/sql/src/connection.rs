@@ -60,6 +60,8 @@ impl Connection {
                     "SET default_transaction_isolation = 'read committed';
                      SET lock_timeout = {wait};
                      SET idle_in_transaction_session_timeout = {idle};
+                     SET jit = off;
+                     SET enable_seqscan = off;
                      SELECT set_config('synchronous_commit', 'on', false)
                      WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
                 ))

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Access, Address, Dialect, SqlError, Transaction, Work, connection::Connection};
 
@@ -48,12 +48,49 @@ impl Shared {
         &self.inner.address
     }
 
-    /// Begins a transaction at READ COMMITTED. An error means that nothing has happened.
-    pub async fn begin(&self, access: Access) -> Result<Transaction, SqlError> {
+    /// Runs work of one statement without a transaction.
+    async fn glance<W: Work>(&self, work: &W) -> Result<W::Answer, SqlError> {
+        let permit = self.room().await?;
+        if let Some(connection) = self.inner.take() {
+            let mut bare = Transaction::new(self.inner.clone(), connection, permit);
+            match work.run(&mut bare).await {
+                // The engine was restarted since. Nothing was written, so it can be asked again.
+                Err(SqlError::Unavailable(_)) => self.inner.forget(),
+                answer => {
+                    bare.leave();
+                    return answer;
+                }
+            }
+            drop(bare);
+            let permit = self.room().await?;
+            return self.glance_anew(work, permit).await;
+        }
+        self.glance_anew(work, permit).await
+    }
+
+    async fn glance_anew<W: Work>(
+        &self,
+        work: &W,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<W::Answer, SqlError> {
+        let connection = Connection::open(&self.inner.address).await?;
+        let mut bare = Transaction::new(self.inner.clone(), connection, permit);
+        let answer = work.run(&mut bare).await;
+        bare.leave();
+        answer
+    }
+
+    /// A place among the connections.
+    async fn room(&self) -> Result<OwnedSemaphorePermit, SqlError> {
         let busy = || SqlError::Unavailable("all connections are in use".to_owned());
         let room = self.inner.room.clone().acquire_owned();
         let permit = tokio::time::timeout(self.inner.address.timeout, room).await;
-        let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
+        permit.map_err(|_| busy())?.map_err(|_| busy())
+    }
+
+    /// Begins a transaction at READ COMMITTED. An error means that nothing has happened.
+    pub async fn begin(&self, access: Access) -> Result<Transaction, SqlError> {
+        let permit = self.room().await?;
         let statement = self.dialect().begin(access);
         if let Some(mut connection) = self.inner.take() {
             match connection.command(statement).await {
@@ -69,6 +106,9 @@ impl Shared {
 
     /// Runs `work` once, in a transaction of its own.
     pub(crate) async fn attempt<W: Work>(&self, work: &W) -> Result<W::Answer, SqlError> {
+        if W::IS_GLANCE {
+            return self.glance(work).await;
+        }
         let mut transaction = self.begin(W::ACCESS).await?;
         let answer = match work.run(&mut transaction).await {
             Ok(answer) => answer,

@@ -45,6 +45,11 @@ impl Transaction {
         Ok(())
     }
 
+    /// Ends what was never begun: a connection that was used without a transaction goes back.
+    pub(crate) fn leave(self) {
+        self.home.put_back(self.connection);
+    }
+
     /// Undoes it. If that cannot be said, the closed connection says it.
     pub async fn rollback(mut self) {
         if !self.connection.is_spoilt() && self.connection.command("ROLLBACK").await.is_ok() {

@@ -59,6 +59,9 @@ pub trait Statements: Send {
 pub trait Work: Send + Sync + 'static {
     type Answer: Send + 'static;
     const ACCESS: Access;
+    /// It only reads, and by one statement: an engine over the wire is asked without a transaction around it, in one
+    /// round trip instead of three.
+    const IS_GLANCE: bool = false;
 
     /// An error undoes everything. What a caller should hear of as an answer – a name that is taken – is an
     /// answer, and found out before anything is written.

@@ -135,7 +135,10 @@ fn cell(bytes: Vec<u8>) -> Result<String, Flaw> {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Vec<(u64, Result<String, Flaw>)>, Unreadable> {
+    /// Line numbers, and what was read there.
+    type Lines = Vec<(u64, Result<String, Flaw>)>;
+
+    fn read(bytes: &[u8]) -> Result<Lines, Unreadable> {
         // A buffer of three bytes: whatever is cut in two is put together.
         let mut column = FirstColumn::new(io::BufReader::with_capacity(3, bytes))?;
         let mut records = Vec::new();

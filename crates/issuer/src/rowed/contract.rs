@@ -30,6 +30,11 @@ pub trait RowPool: fmt::Debug + Send + Sync + 'static {
     /// Adds the keys of a block that starts at `next`.
     async fn push(&self, era: Era, slab: &Slab) -> Result<Pushed, PoolError>;
 
+    /// Numbers of one push: enough to be cheap, and over quickly in a store that serves others meanwhile.
+    fn push_max(&self) -> u64 {
+        1 << 14
+    }
+
     /// Adds keys that were made elsewhere, each once in the life of the pool. Says which ones were new.
     async fn import(&self, era: Era, keys: &[&str]) -> Result<Option<Vec<bool>>, PoolError>;
 

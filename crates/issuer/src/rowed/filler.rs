@@ -41,8 +41,6 @@ const LEAD_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const SLACK: u64 = 16;
 /// Numbers of one reserve. They wait in the ledger until they are pushed, so a crash wastes none of them.
 const RESERVE_MAX: u64 = 1 << 20;
-/// Numbers of one push: enough to be cheap, and over in a millisecond or two in a store that serves others meanwhile.
-const PUSH_MAX: u64 = 1 << 14;
 
 /// What the filler shows to others.
 #[derive(Debug, Default)]
@@ -360,10 +358,11 @@ impl Filler {
         let track = self.rowed.track.clone();
         let holes: Arc<[Number]> = node.ledger().holes(ops::HolesIn { track, block }).await?.into();
         let mut rest = Some(block);
-        let mut spelled = self.spell_first(&mut rest, &holes).await?;
+        let most = pool.push_max();
+        let mut spelled = self.spell_first(&mut rest, &holes, most).await?;
         while let Some(slab) = spelled {
             let (pushed, following) =
-                tokio::join!(pool.push(era, &slab), self.spell_first(&mut rest, &holes));
+                tokio::join!(pool.push(era, &slab), self.spell_first(&mut rest, &holes, most));
             let Pushed::Done { level } = pushed? else { return Ok(()) };
             self.pushed(&slab, era, level);
             let is_led = self.leads(node, pool).await?;
@@ -391,10 +390,11 @@ impl Filler {
         &self,
         rest: &mut Option<Block>,
         holes: &Arc<[Number]>,
+        most: u64,
     ) -> Result<Option<Slab>, Stuck> {
         let Some(block) = *rest else { return Ok(None) };
         let to_edge = self.rowed.mint.segment_end(block.start()).get() - block.start().get();
-        let (first, remaining) = block.split_at(PUSH_MAX.min(to_edge));
+        let (first, remaining) = block.split_at(most.min(to_edge));
         *rest = remaining;
         let (rowed, holes) = (self.rowed.clone(), holes.clone());
         let spelled = tokio::task::spawn_blocking(move || {

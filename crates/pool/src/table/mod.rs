@@ -262,6 +262,14 @@ impl RowPool for TablePool {
         Ok(if is_open { Begun::Anew { burned } } else { Begun::Overtaken })
     }
 
+    /// Nobody waits for a push but the next one, except in a file, where everyone does.
+    fn push_max(&self) -> u64 {
+        match self.database.dialect() {
+            Dialect::Postgres | Dialect::MySql => 1 << 16,
+            Dialect::Sqlite => 1 << 12,
+        }
+    }
+
     async fn push(&self, era: Era, slab: &Slab) -> Result<Pushed, PoolError> {
         let place = self.place().await?;
         let _turn = self.level.adding().await;

@@ -91,6 +91,7 @@ macro_rules! conformance {
                 an_answer_is_given_again_until_its_time_is_over,
                 another_body_is_refused,
                 an_attempt_waits_while_another_is_at_it,
+                what_an_earlier_life_began_is_not_waited_for,
                 of_many_attempts_at_once_one_goes,
                 an_overtaken_attempt_finishes_nothing,
                 an_overtaken_attempt_grants_nothing,

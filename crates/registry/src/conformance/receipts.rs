@@ -73,6 +73,22 @@ pub async fn an_attempt_waits_while_another_is_at_it<B: Bench>(bench: B) {
     assert_eq!(registry.begin(late).await.unwrap(), Begun::Go, "whoever was at it is gone");
 }
 
+pub async fn what_an_earlier_life_began_is_not_waited_for<B: Bench>(bench: B) {
+    let registry = bench.registry().await;
+    registry.begin(attempt("s", "node/1/a")).await.unwrap();
+    for other in ["node/1/b", "another/2/b", "b"] {
+        assert_eq!(registry.begin(attempt("s", other)).await.unwrap(), Begun::InProgress, "{other}");
+    }
+    assert_eq!(
+        registry.begin(attempt("s", "node/2/c")).await.unwrap(),
+        Begun::Go,
+        "its maker was started again"
+    );
+    let late = registry.finish(receipt("s", "node/1/a", "old")).await.unwrap();
+    assert_eq!(late, Finished::Overtaken { answer: None }, "should it not be quite dead");
+    assert_eq!(registry.finish(receipt("s", "node/2/c", "new")).await.unwrap(), Finished::Kept);
+}
+
 pub async fn of_many_attempts_at_once_one_goes<B: Bench>(bench: B) {
     // A scope that is new, and one whose last attempt died.
     bench.registry().await.begin(attempt("dead", "z")).await.unwrap();

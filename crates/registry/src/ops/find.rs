@@ -14,6 +14,7 @@ pub(crate) struct Find {
 impl Operation for Find {
     type Answer = Option<Entry>;
     const ACCESS: Access = Access::Read;
+    const IS_GLANCE: bool = true;
 
     /// A name that cannot be kept is simply not there.
     fn check(&self) -> Checked {

@@ -52,6 +52,7 @@ pub use visit::Visits;
 pub(crate) trait Operation: Send + Sync + 'static {
     type Answer: Send + 'static;
     const ACCESS: Access;
+    const IS_GLANCE: bool = false;
 
     /// What no engine is to be asked at all.
     fn check(&self) -> Checked;
@@ -72,6 +73,7 @@ pub(crate) struct On<O> {
 impl<O: Operation> Work for On<O> {
     type Answer = O::Answer;
     const ACCESS: Access = O::ACCESS;
+    const IS_GLANCE: bool = O::IS_GLANCE;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<O::Answer, SqlError> {
         self.operation.run(&self.tables, statements).await

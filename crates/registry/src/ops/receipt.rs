@@ -16,7 +16,8 @@ use crate::{
 pub struct Attempt {
     /// Whose request it is: token, keyspace, route and the caller's key.
     pub scope: String,
-    /// A random name of this try.
+    /// A name of this try that no other has. As `MAKER/LIFE/RANDOM` it says who makes it: what the same maker began in
+    /// another life is not waited for, since nobody is at it any more.
     pub attempt: String,
     pub body_hash: String,
     pub at_ms: i64,
@@ -137,6 +138,18 @@ pub(super) async fn keep<S: Statements>(
     }
 }
 
+/// Whether the maker of `later` began `earlier` in another life.
+fn is_orphan(earlier: &str, later: &str) -> bool {
+    fn made_by(attempt: &str) -> Option<(&str, &str)> {
+        let (maker, rest) = attempt.split_once('/')?;
+        Some((maker, rest.split_once('/')?.0))
+    }
+    match (made_by(earlier), made_by(later)) {
+        (Some((maker, life)), Some((same_maker, now))) => maker == same_maker && life != now,
+        _ => false,
+    }
+}
+
 impl Attempt {
     /// A row outlives its lock, or a sweep would end it.
     fn kept_until_ms(&self) -> i64 {
@@ -151,6 +164,7 @@ impl Attempt {
             Kept { answer: Some(answer), .. } => Some(Begun::Done { answer }),
             // Its own, begun before by a call whose outcome nobody knew.
             Kept { attempt, .. } if attempt == self.attempt => None,
+            Kept { attempt, .. } if is_orphan(&attempt, &self.attempt) => None,
             Kept { locked_until_ms, .. } if locked_until_ms > self.at_ms => Some(Begun::InProgress),
             _ => None,
         }

@@ -118,6 +118,7 @@ pub(super) async fn find_all<S: Statements>(
 impl Operation for FindReference {
     type Answer = Option<String>;
     const ACCESS: Access = Access::Read;
+    const IS_GLANCE: bool = true;
 
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)

@@ -62,7 +62,7 @@ async function keyView(view) {
   const list = facts([
     ["state", el("strong", {}, SAID[view.state] || view.state)], ["number", grouped(view.number)], ["by node", view.node],
     ["reserved", view.reserved_at], ["issued after", view.issued_after], ["issued before", view.issued_before],
-    ["leads to", link && el("span", { class: "key" }, link.url)], ["owner", link?.owner], ["expires", link?.expires_at],
+    ["leads to", link && el("span", { class: "key" }, link.url)], ["expires", link?.expires_at],
     ["followed", link?.visits !== undefined && `${grouped(link.visits)} times`],
     ["known as", view.refs?.length && el("span", { class: "key" }, view.refs.join(", "))],
   ].filter(([, value]) => value));

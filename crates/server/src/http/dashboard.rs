@@ -80,9 +80,8 @@ mod tests {
     /// What the page asks for by `import`, `src` and `href`.
     fn asked_for(text: &str) -> impl Iterator<Item = &str> {
         let after = |mark: &'static str| {
-            text.match_indices(mark).map(move |(at, _)| {
-                text[at + mark.len()..].split(['"', '\'']).next().unwrap_or_default()
-            })
+            text.match_indices(mark)
+                .map(move |(at, _)| text[at + mark.len()..].split(['"', '\'']).next().unwrap_or_default())
         };
         after("/assets/").chain(after("from \"./")).chain(after("import \"./"))
     }
@@ -100,7 +99,9 @@ mod tests {
     #[test]
     fn nothing_that_is_shown_can_become_markup() {
         for (name, _, text) in FILES.iter().filter(|(name, ..)| *name != "uplot.js") {
-            for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("] {
+            for way in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("]
+            {
                 assert!(!text.contains(way), "{name}: {way}");
             }
         }

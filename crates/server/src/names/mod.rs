@@ -62,6 +62,8 @@ pub(crate) struct Names {
     reuse_after: Duration,
     take_timeout: Duration,
     root: OnceLock<KeyspaceName>,
+    /// Which of this node's lives this is.
+    life: String,
 }
 
 /// What the desk did since it opened.
@@ -89,6 +91,7 @@ impl Names {
         let public_url = config.listen.public_url.trim_end_matches('/').to_owned();
         let here =
             [public_url.clone(), format!("http://{http}"), format!("http://localhost:{}", http.port())];
+        let life = format!("{}-{}", std::process::id(), node.now().0);
         Self {
             node,
             registry,
@@ -102,6 +105,7 @@ impl Names {
             reuse_after: config.registry.reuse_after.duration(),
             take_timeout: config.limits.take_timeout.duration(),
             root: OnceLock::new(),
+            life,
         }
     }
 

@@ -113,7 +113,7 @@ impl Names {
         let at_ms = self.now_ms();
         let attempt = Attempt {
             scope: hash(&[caller.id().as_bytes(), keyspace.as_bytes(), route.as_bytes(), key.as_bytes()]),
-            attempt: random_id()?,
+            attempt: format!("{}/{}/{}", self.node.name(), self.life, random_id()?),
             body_hash: hash(&[body]),
             at_ms,
             lock_until_ms: at_ms.saturating_add(ms(TRY_FOR)),
@@ -184,7 +184,7 @@ fn hash(parts: &[&[u8]]) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) fn random_id() -> Result<String, Refusal> {
+fn random_id() -> Result<String, Refusal> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
     Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -10,8 +10,9 @@ use super::{Names, refuse};
 
 /// The longest key of an older system.
 const USED_LENGTH_MAX: usize = 64;
-/// Numbers withheld by one write in the ledger. It asks for each of them, over the wire if the engine is there,
-/// and others wait for it meanwhile.
+/// Numbers withheld by one write in a shared ledger: it asks for each of them over the wire, and has to be done
+/// within `ledger.timeout`. A ledger that is our own file takes a whole request, because every write touches most
+/// of the pages that hold numbers.
 const WITHHELD_AT_ONCE: usize = 500;
 
 /// Keys by what keeps them from being issued, each with its place in the request.
@@ -40,9 +41,11 @@ impl Names {
             return Err(Refusal::new(Code::WrongScheme, detail));
         }
         self.node.refuse_unless_serving()?;
-        let Sorted { spelled, others, rejected } = sorted(served, &keys);
+        let Sorted { mut spelled, others, rejected } = sorted(served, &keys);
         let mut answer = UsedAnswer { imported: 0, known: 0, rejected };
-        for piece in spelled.chunks(WITHHELD_AT_ONCE) {
+        let is_own_file = self.node.ledger().store() == "sqlite";
+        spelled.sort_by_key(|(_, number)| *number);
+        for piece in spelled.chunks(if is_own_file { USED_MAX } else { WITHHELD_AT_ONCE }) {
             self.withhold_used(served, &keys, piece, &mut answer).await?;
         }
         self.name_used(served, others, &mut answer).await?;
