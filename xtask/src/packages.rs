@@ -24,8 +24,14 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     ("openssl", "openssl"),
     // Takes a member of a cluster off the network.
     ("iptables", "iptables"),
-    // Checks and tries out the alerts.
+    // Checks and tries out the alerts, and scrapes as a deployment would.
     ("promtool", "prometheus"),
+    // Reads the compose file; checks the unit.
+    ("docker-compose", "docker-compose"),
+    ("systemd-analyze", "systemd"),
+    // Shows the dashboard, and gives `top` a terminal.
+    ("chromium", "chromium"),
+    ("script", "bsdutils"),
     // Clients, and what installs them.
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),

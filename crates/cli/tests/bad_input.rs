@@ -248,7 +248,6 @@ fn wrong_names_routes_and_methods_are_refused_and_issue_nothing() {
         cases.push(Case::at("a name with a slash", "POST", path, 404, "route_not_found"));
     }
     for path in [
-        "/",
         "/v1",
         "/v1/",
         "/v1/keys",
@@ -516,8 +515,9 @@ fn definitions_that_make_no_sense_are_refused_by_field() {
         (pool(json!({"grow": 1})), "grow"),
         (pool(json!({"offset": 1})), "offset"),
         (pool(json!({"layout": "default"})), "layout"),
-        (pool(json!({"store": "table"})), "store"),
-        (pool(json!({"store": "redis"})), "store"),
+        (pool(json!({"store": "shelf"})), "store"),
+        (pool(json!({"redis_key": "codes"})), "redis_key"),
+        (pool(json!({"store": "table", "table_prefix": "a;b"})), "table_prefix"),
         (pool(json!({"stock_min": 0})), "stock_min"),
         (pool(json!({"stock_min": 100, "stock_max": 10})), "stock_min"),
         (pool(json!({"stock_max": "20m"})), "stock_max"),

@@ -199,13 +199,13 @@ fn legacy_ids_get_keys_and_keep_them() {
     assert_eq!(jsonl.lines().count(), map.len());
     for line in jsonl.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
-        let id = harness_csv(line["legacy_id"].as_str().unwrap());
+        let id = quoted(line["legacy_id"].as_str().unwrap());
         assert_eq!(line["key"].as_str(), map.get(&id).map(String::as_str), "{line}");
     }
 }
 
 /// An ID as it stands in a CSV file.
-fn harness_csv(id: &str) -> String {
+fn quoted(id: &str) -> String {
     if id.contains([',', '"']) { format!("\"{}\"", id.replace('"', "\"\"")) } else { id.to_owned() }
 }
 

@@ -39,6 +39,11 @@ impl Packages {
         Self { folder }
     }
 
+    /// Where they are; programs of theirs are in its `bin`.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A Python that knows the packages, and is told what to run.
     pub(crate) fn python(&self) -> Command {
         let mut command = Command::new("python3");

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use keymill_api::{AliasView, Code, Refusal};
 use keymill_id::Definition;
-use keymill_issuer::{KeyState, Served};
+use keymill_issuer::{IssueError, KeyState, Served};
 use keymill_ledger::{HoleKind, ops::Withheld};
 use keymill_registry::{
     Claim, Claimed, Entry, Kind, TakenBy,
@@ -60,6 +60,9 @@ impl Names {
                 served.definition.scheme()
             );
             return Err(Refusal::new(Code::WrongScheme, detail));
+        }
+        if served.is_retired() {
+            return Err(IssueError::Retired.into());
         }
         let most = usize::from(served.settings().tuned.alias_length_max);
         let alias = Alias::parse(text, most).map_err(|error| refuse_alias(&error))?;
