@@ -9,7 +9,7 @@ use keymill_issuer::rowed::Era;
 use keymill_sql::{Access, SqlError, Statements, Work};
 
 use super::{
-    moving::{Wish, plan_afresh},
+    moving::Wish,
     putting::number,
     record::{Lock, Place},
     tables::ROW,
@@ -29,7 +29,10 @@ pub(super) struct Close {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Closed {
-    Yes,
+    /// `has_rows`: an era was begun before, and may have left some.
+    Yes {
+        has_rows: bool,
+    },
     Overtaken,
     Foreign(String),
 }
@@ -48,7 +51,7 @@ impl Work for Close {
         }
         let close = format!("UPDATE {} SET era = NULL WHERE {ROW}", self.place.tables.pool);
         statements.execute(&close, &[]).await?;
-        Ok(Closed::Yes)
+        Ok(Closed::Yes { has_rows: record.began_on.is_some() })
     }
 }
 
@@ -64,7 +67,6 @@ impl Work for Burn {
     const ACCESS: Access = Access::Write;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<Option<u64>, SqlError> {
-        plan_afresh(statements).await?;
         if self.place.locked_in(statements, None).await?.is_none() {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use std::{
 use keymill_id::Number;
 use keymill_sql::{Access, Database, SqlError, Statements, Work};
 
-use super::{moving::plan_afresh, tables::Tables};
+use super::tables::Tables;
 
 /// Rows that one statement counts: done long before any engine's patience is.
 const COUNTED_AT_ONCE: i64 = 250_000;
@@ -147,9 +147,9 @@ struct Count {
 impl Work for Count {
     type Answer = (i64, Option<i64>);
     const ACCESS: Access = Access::Read;
+    const IS_GLANCE: bool = true;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<Self::Answer, SqlError> {
-        plan_afresh(statements).await?;
         let sql = format!(
             "SELECT count(*), max(id) FROM (SELECT id FROM {} WHERE id > ? AND NOT is_reserved ORDER BY id LIMIT ?) counted",
             self.tables.available

@@ -168,15 +168,6 @@ impl Tables {
     }
 }
 
-/// Before statements about many rows: PostgreSQL keeps the plan of a text that it has seen a few times, and one
-/// that was made for an empty table reads all of a full one.
-pub(super) async fn plan_afresh<S: Statements>(statements: &mut S) -> Result<(), SqlError> {
-    if statements.dialect() == Dialect::Postgres {
-        statements.execute("SET LOCAL plan_cache_mode = force_custom_plan", &[]).await?;
-    }
-    Ok(())
-}
-
 /// The items in order, in pieces of [`SIZES`].
 fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {

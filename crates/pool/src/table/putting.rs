@@ -7,7 +7,6 @@ use keymill_issuer::rowed::Era;
 use keymill_sql::{Access, SqlError, Statements, Value, Work};
 
 use super::{
-    moving::plan_afresh,
     record::Place,
     tables::{ROW, Tables},
 };
@@ -133,7 +132,6 @@ impl Tables {
         statements: &mut S,
         mut keys: Vec<String>,
     ) -> Result<Vec<String>, SqlError> {
-        plan_afresh(statements).await?;
         let mut known = HashSet::new();
         for table in [&self.available, &self.used] {
             known.extend(self.known(statements, table, &keys).await?);

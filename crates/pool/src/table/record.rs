@@ -24,7 +24,7 @@ pub(super) struct Record {
     pub(super) era: Option<Era>,
     pub(super) next: Number,
     /// On which engine the era was begun, and which one this is.
-    began_on: Option<String>,
+    pub(super) began_on: Option<String>,
     pub(super) engine: String,
 }
 

@@ -6,7 +6,7 @@ use keymill_issuer::rowed::Era;
 use keymill_sql::{Access, SqlError, Statements, Work};
 
 use super::{
-    moving::{Moved, Wish, plan_afresh},
+    moving::{Moved, Wish},
     record::{Lock, Place, Witness},
 };
 
@@ -81,7 +81,6 @@ impl Work for Take {
     const ACCESS: Access = Access::Write;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<TakeAnswer, SqlError> {
-        plan_afresh(statements).await?;
         let record = self.place.record(statements, Lock::None).await?;
         if record.owner != self.place.owner {
             return Ok(TakeAnswer::Foreign(record.owner));

@@ -55,8 +55,13 @@ pub(super) fn followed<'p>(method: &Method, path: &'p str) -> Option<Followed<'p
         !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
+    let names_keyspace = |text: &str| symbols(text) && !text.bytes().any(|byte| byte.is_ascii_uppercase());
     let ours = ROUTE_WORDS.contains(&keyspace.unwrap_or(key));
-    (!ours && symbols(key) && keyspace.is_none_or(symbols)).then_some(Followed { keyspace, key, preview })
+    (!ours && symbols(key) && keyspace.is_none_or(names_keyspace)).then_some(Followed {
+        keyspace,
+        key,
+        preview,
+    })
 }
 
 pub(super) async fn follow(
@@ -205,6 +210,7 @@ mod tests {
             ("/..", None),
             ("/%2e%2e", None),
             ("/favicon.ico", None),
+            ("/V1/nodes", None),
         ] {
             assert_eq!(followed(&Method::GET, path), expected, "{path}");
             assert_eq!(followed(&Method::POST, path), None, "{path}");
