@@ -195,7 +195,9 @@ fn a_redis_that_is_full_read_only_or_gone_is_waited_for_and_nothing_is_repeated_
         assert_eq!(server.ask("PATCH", "/v1/keyspaces/codes", Some(&capacity)).status, 200);
         thread::sleep(Duration::from_millis(dice.below(60)));
         redis.borrow_mut().restart().unwrap();
-        until("rows", Some(&server), || server.show("codes")["level"].as_str() == Some(&(round * step).to_string()));
+        until("rows", Some(&server), || {
+            server.show("codes")["level"].as_str() == Some(&(round * step).to_string())
+        });
     }
     assert_counts_from(&mut client(&redis.borrow()), 0);
     assert_eq!(server.show("codes")["rows"]["begun_anew"], 0, "{}", server.log());
