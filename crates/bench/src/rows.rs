@@ -184,7 +184,6 @@ fn move_rows(dir: &Path) -> anyhow::Result<()> {
     let theirs = pgbench(&engine, dir)?;
     restock()?;
     let seconds = runtime.block_on(minute(&pool))?;
-    eprintln!("{seconds:?}");
     let rate = |seconds: &[u32]| {
         f64::from(seconds.iter().sum::<u32>()) / f64::from(u32::try_from(seconds.len()).unwrap_or(1))
     };

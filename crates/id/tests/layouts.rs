@@ -156,6 +156,7 @@ fn public_ids_decode_to_their_published_times() {
         let expected = Reading {
             kind: Kind::Snowflake,
             layout: Some((*name).to_owned()),
+            fields: stated[0].fields.clone(),
             version: None,
             time_ms: Some(ms(time)),
             region: None,

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use keymill_id::{Number, Rows, Slab};
 use keymill_issuer::rowed::{Begun, Era, PoolError, Popped, Pushed, RowHome, RowPool, Standing};
 use keymill_ledger::NodeName;
-use keymill_sql::{Access, Database, Dialect, SqlError, Statements, Work};
+use keymill_sql::{Database, Dialect, SqlError, Work};
 use tokio::sync::Mutex as TurnLock;
 
 mod beginning;
@@ -31,7 +31,7 @@ use beginning::{Burn, Close, Closed, Open};
 use level::Level;
 use opening::{Opened, Opening};
 use putting::{Import, Log, Push};
-use record::{Lock, Place, Record, Witness};
+use record::{LookAt, Place};
 use tables::Tables;
 use taking::{Reading, TakeAnswer};
 use tending::{Lead, Resign, SWEEP_EVERY, Sweep};
@@ -106,8 +106,8 @@ impl TablePool {
                  `table_prefix`, and bring in what is in it with `keymill import keys`"
             ),
             Opened::Missing => format!(
-                "the registry's database has no `{available}`, and `ledger.migrate` is off; turn it on for the first \
-                 start, or make the tables by the statements in docs/rows.md"
+                "the registry's database has no `{available}`, and may not be changed; turn `ledger.migrate` on until \
+                 the pool is filled"
             ),
             Opened::Newer(version) => {
                 format!("`{pool}` was made by a newer Keymill (version {version}); use that version")
@@ -152,6 +152,11 @@ impl TablePool {
         self.reading.lock().expect("nothing panics while it holds this")
     }
 
+    /// Closes the pool for everyone, also for nodes whose own keys are all still in the log.
+    async fn give_up(&self, place: &Place, era: Era) -> Result<(), PoolError> {
+        self.run(Close { place: place.clone(), after: Some(era) }).await.map(drop)
+    }
+
     /// Burns every row of a closed pool. `None`: it was opened meanwhile.
     async fn burn(&self, place: &Place) -> Result<Option<u64>, PoolError> {
         let mut burned = 0;
@@ -186,37 +191,24 @@ impl TablePool {
     }
 }
 
-/// The pool's record, and whether the engine may have forgotten something.
-#[derive(Debug)]
-struct LookAt {
-    place: Place,
-    witness: Option<Witness>,
-}
-
-impl Work for LookAt {
-    type Answer = (Record, Option<String>);
-    const ACCESS: Access = Access::Read;
-
-    async fn run<S: Statements>(&self, statements: &mut S) -> Result<Self::Answer, SqlError> {
-        let record = self.place.record(statements, Lock::None).await?;
-        let doubt = Witness::doubt(self.witness.as_ref(), &self.place, &record, statements).await?;
-        Ok((record, doubt))
-    }
-}
-
 #[async_trait]
 impl RowPool for TablePool {
     async fn pop(&self, count: u32) -> Result<Popped, PoolError> {
         let place = self.place().await?;
-        let take = self.reading().next(place, count, self.node.as_str());
+        let take = self.reading().next(place.clone(), count, self.node.as_str());
         let begun = Instant::now();
         let taken = match self.run(take).await? {
             TakeAnswer::Taken(taken) => taken,
             TakeAnswer::Foreign(owner) => return Err(self.foreign(&owner)),
             TakeAnswer::NotBegun => {
-                return Err(PoolError::Doubtful("the filler has not begun the pool yet".to_owned()));
+                return Err(PoolError::Doubtful(
+                    "the filler has not begun the pool, or begins it anew".to_owned(),
+                ));
             }
-            TakeAnswer::Doubt(doubt) => return Err(PoolError::Doubtful(doubt)),
+            TakeAnswer::Doubt { era, why } => {
+                self.give_up(&place, era).await?;
+                return Err(PoolError::Doubtful(why));
+            }
         };
         self.reading().learn(&taken, begun.elapsed());
         if taken.rows < u64::from(count) {
@@ -230,9 +222,13 @@ impl RowPool for TablePool {
     async fn standing(&self) -> Result<Standing, PoolError> {
         let place = self.place().await?;
         let witness = self.reading().witness.clone();
-        let (record, doubt) = self.run(LookAt { place: place.clone(), witness }).await?;
+        let (mut record, doubt) = self.run(LookAt { place: place.clone(), witness }).await?;
         if record.owner != place.owner {
             return Err(self.foreign(&record.owner));
+        }
+        if let (Some(era), Some(_)) = (record.era, &doubt) {
+            self.give_up(&place, era).await?;
+            record.era = None;
         }
         let level = self
             .level
@@ -244,14 +240,12 @@ impl RowPool for TablePool {
 
     async fn begin(&self, after: Option<Era>, era: Era, next: Number) -> Result<Begun, PoolError> {
         let place = self.place().await?;
-        match self.run(Close { place: place.clone(), after }).await? {
-            Closed::Yes => {}
+        let has_rows = match self.run(Close { place: place.clone(), after }).await? {
+            Closed::Yes { has_rows } => has_rows,
             Closed::Overtaken => return Ok(Begun::Overtaken),
             Closed::Foreign(owner) => return Err(self.foreign(&owner)),
-        }
-        // Before anything was ever pushed, whatever is there is nobody's who could have lost it.
-        let is_first = after.is_none() && next == Number::ZERO;
-        let burned = if is_first { Some(0) } else { self.burn(&place).await? };
+        };
+        let burned = if has_rows { self.burn(&place).await? } else { Some(0) };
         let Some(burned) = burned else { return Ok(Begun::Overtaken) };
         if burned > 0 {
             let used = &place.tables.used;

@@ -2,7 +2,7 @@
 
 use keymill_id::Number;
 use keymill_issuer::rowed::Era;
-use keymill_sql::{Row, SqlError, Statements};
+use keymill_sql::{Access, Row, SqlError, Statements, Work};
 
 use super::tables::{ROW, Tables};
 
@@ -115,5 +115,23 @@ impl Record {
              forgotten what was taken last",
             self.engine
         ))
+    }
+}
+
+/// The pool's record, and whether the engine may have forgotten something.
+#[derive(Debug)]
+pub(super) struct LookAt {
+    pub(super) place: Place,
+    pub(super) witness: Option<Witness>,
+}
+
+impl Work for LookAt {
+    type Answer = (Record, Option<String>);
+    const ACCESS: Access = Access::Read;
+
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<Self::Answer, SqlError> {
+        let record = self.place.record(statements, Lock::None).await?;
+        let doubt = Witness::doubt(self.witness.as_ref(), &self.place, &record, statements).await?;
+        Ok((record, doubt))
     }
 }

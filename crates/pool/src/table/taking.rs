@@ -73,7 +73,7 @@ pub(super) enum TakeAnswer {
     Taken(Taken),
     Foreign(String),
     NotBegun,
-    Doubt(String),
+    Doubt { era: Era, why: String },
 }
 
 impl Work for Take {
@@ -86,8 +86,8 @@ impl Work for Take {
             return Ok(TakeAnswer::Foreign(record.owner));
         }
         let Some(era) = record.era else { return Ok(TakeAnswer::NotBegun) };
-        if let Some(doubt) = Witness::doubt(self.witness.as_ref(), &self.place, &record, statements).await? {
-            return Ok(TakeAnswer::Doubt(doubt));
+        if let Some(why) = Witness::doubt(self.witness.as_ref(), &self.place, &record, statements).await? {
+            return Ok(TakeAnswer::Doubt { era, why });
         }
         let Moved { mut keys, up_to, mut rows } = self.take(statements, self.after, self.count).await?;
         let missing = self.count.saturating_sub(u32::try_from(rows).unwrap_or(u32::MAX));

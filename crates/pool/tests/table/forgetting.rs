@@ -11,14 +11,20 @@ const NEXT_ERA: Era = Era { advances: 0, term: 2 };
 pub(crate) async fn a_log_that_went_back_ends_the_era(bench: Bench) {
     let pool = bench.filled(100).await;
     pool.pop(10).await.unwrap();
-    pool.pop(10).await.unwrap();
+    let bystander = bench.pool("b");
+    bystander.pop(5).await.unwrap();
+    pool.pop(5).await.unwrap();
     assert_eq!(pool.standing().await.unwrap().doubt, None);
     // As a restored copy has it, which keeps the engine's identity.
-    bench.execute("DELETE FROM {p}used_keys WHERE id > 15").await;
+    bench.execute("DELETE FROM {p}used_keys WHERE id > 17").await;
     let refused = pool.pop(10).await.unwrap_err();
     assert!(matches!(&refused, PoolError::Doubtful(said) if said.contains("went back")), "{refused:?}");
-    assert!(pool.standing().await.unwrap().doubt.is_some());
-    assert_eq!(pool.begin(Some(ERA), NEXT_ERA, number(100)).await.unwrap(), Begun::Anew { burned: 80 });
+    // One that knows nothing of it takes nothing more, either.
+    let refused = bystander.pop(10).await.unwrap_err();
+    assert!(matches!(refused, PoolError::Doubtful(_)), "{refused:?}");
+    let standing = bystander.standing().await.unwrap();
+    assert_eq!((standing.era, standing.doubt), (None, None));
+    assert_eq!(bystander.begin(None, NEXT_ERA, number(100)).await.unwrap(), Begun::Anew { burned: 80 });
     pool.push(NEXT_ERA, &slab(100, 110)).await.unwrap();
     assert_eq!(pool.standing().await.unwrap().doubt, None);
     assert_eq!(texts(&pool.pop(100).await.unwrap().keys), keys(100..110));
@@ -39,18 +45,19 @@ async fn a_promoted_standby_is_doubted_by_everyone() {
     let lost = texts(&pool.pop(100).await.unwrap().keys);
     standby.take_over(primary).unwrap();
 
-    for pool in [&bystander, &pool, &bench.pool("c")] {
+    // Whoever comes first sees that it is another engine, and closes it for all.
+    for (pool, sees) in [(&bystander, "timeline"), (&pool, "begun"), (&bench.pool("c"), "begun")] {
         // The connections broke.
         let refused = match pool.pop(10).await.unwrap_err() {
             PoolError::Unavailable(_) => pool.pop(10).await.unwrap_err(),
             refused => refused,
         };
-        assert!(matches!(&refused, PoolError::Doubtful(said) if said.contains("timeline")), "{refused:?}");
+        assert!(matches!(&refused, PoolError::Doubtful(said) if said.contains(sees)), "{refused:?}");
         assert_eq!(pool.push(ERA, &slab(1000, 1010)).await.unwrap(), Pushed::Overtaken);
         assert_eq!(pool.import(ERA, &["voucher"]).await.unwrap(), None);
     }
     assert!(pool.standing().await.unwrap().doubt.is_some());
-    assert_eq!(pool.begin(Some(ERA), NEXT_ERA, number(1000)).await.unwrap(), Begun::Anew { burned: 990 });
+    assert_eq!(pool.begin(None, NEXT_ERA, number(1000)).await.unwrap(), Begun::Anew { burned: 990 });
     pool.push(NEXT_ERA, &slab(1000, 1010)).await.unwrap();
     let after = texts(&bystander.pop(1000).await.unwrap().keys);
     assert_eq!(after, keys(1000..1010));

@@ -15,6 +15,11 @@ function around(_, min, max) {
   return [Math.max(0, min - room), max + room];
 }
 
+// Time comes in from the right: a line of two points is not drawn as if it had always been there.
+const LEAST_SECONDS = 30;
+const recent = (_, min, max) => (max === null ? [0, LEAST_SECONDS] : [Math.min(min, max - LEAST_SECONDS), max]);
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600];
+
 const charts = new Set();
 
 class Chart {
@@ -53,8 +58,8 @@ const times = (_, all) => all.map((time) => clock.format(time * 1000));
 export function rateChart(box, history, name) {
   return new Chart(box, {
     legend: { show: false }, cursor: { show: false }, padding: [6, 6, 0, 0],
-    axes: [axis({ size: 24, space: 90, values: times }), axis({ size: 52, space: 28, values: (_, all) => all.map(name) })],
-    scales: { y: { range: fromZero } }, series: [{}, line("--accent", { width: 2, ...area("--accent") })],
+    axes: [axis({ size: 24, space: 90, incrs: SECONDS, values: times }), axis({ size: 52, space: 28, values: (_, all) => all.map(name) })],
+    scales: { x: { range: recent }, y: { range: fromZero } }, series: [{}, line("--accent", { width: 2, ...area("--accent") })],
   }, [history.times, history.columns[0]]);
 }
 
@@ -69,7 +74,7 @@ const keyspaceSeries = () => [
   {}, line("--accent", { scale: "rate", width: 1, ...area("--accent") }), line("--ink", { scale: "level" }),
   line("--warn", { scale: "level", dash: [5, 3] }), line("--bad", { scale: "level", dash: [5, 3] }),
 ];
-const keyspaceScales = { rate: { range: fromZero }, level: { range: around } };
+const keyspaceScales = { x: { range: recent }, rate: { range: fromZero }, level: { range: around } };
 
 export function spark(box, data) {
   return new Chart(box, {
@@ -83,7 +88,7 @@ export function keyspaceChart(box, data, name) {
   const values = (_, all) => all.map(name);
   return new Chart(box, {
     padding: [8, 0, 0, 0], scales: keyspaceScales,
-    axes: [axis({ size: 26, space: 90, values: times }), axis({ scale: "level", size: 70, label: "level", labelSize: 18, values }),
+    axes: [axis({ size: 26, space: 90, incrs: SECONDS, values: times }), axis({ scale: "level", size: 70, label: "level", labelSize: 18, values }),
       axis({ scale: "rate", side: 1, size: 60, label: "keys/s", labelSize: 18, grid: { show: false }, values })],
     series: keyspaceSeries().map((series, index) => ({
       ...series, label: labels[index], value: (_, value) => (value === null ? "–" : index ? name(value) : clock.format(value * 1000)),
