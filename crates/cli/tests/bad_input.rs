@@ -251,7 +251,7 @@ fn wrong_names_routes_and_methods_are_refused_and_issue_nothing() {
         "/v1",
         "/v1/",
         "/v1/keys",
-        "/v2/keyspaces",
+        "/v2/keyspaces/links/keys",
         "/v1/keyspaces/links/keys/",
         "/v1/keyspaces/links/",
         "/V1/keyspaces",

@@ -227,32 +227,34 @@ fn assert_counts(postgres: &Postgres, from: &str) {
 
 #[test]
 fn a_filler_that_is_killed_over_and_over_repeats_and_skips_nothing() {
-    let capacity = sized(50_000, 1_000_000);
+    let (ends, step) = (sized(8, 20), sized(20_000, 50_000));
     let postgres = Postgres::start().unwrap();
     let home = Home::new();
     let mut server = node(&home, &postgres, "a");
-    server.create(counting(capacity));
-    let rows =
-        || postgres.sql("SELECT count(*) FROM available_keys").map_or(0, |rows| rows.trim().parse().unwrap());
-    let (ends, mut in_the_middle, mut dice) = (sized(6, 20), 0, Dice::thrown());
-    for end in 0..ends {
-        let goal =
-            (rows() + 1 + usize::try_from(dice.below((capacity / ends) as u64)).unwrap()).min(capacity);
-        until("a row", &server, || rows() >= goal);
-        if end % 3 == 2 {
+    server.create(counting(step));
+    let rows = || {
+        let rows = postgres.sql("SELECT count(*) FROM available_keys");
+        rows.map_or(0, |rows| rows.trim().parse::<usize>().unwrap())
+    };
+    let (mut in_the_middle, mut dice) = (0, Dice::thrown());
+    for end in 1..=ends {
+        let capacity = json!({ "capacity": end * step }).to_string();
+        assert_eq!(server.ask("PATCH", "/v1/keyspaces/codes", Some(&capacity)).status, 200);
+        thread::sleep(Duration::from_millis(dice.below(120)));
+        if end % 3 == 0 {
             server.terminate()
         } else {
             server.kill()
         }
-        in_the_middle += usize::from(rows() < capacity);
+        in_the_middle += usize::from(rows() < end * step);
         server = node(&home, &postgres, "a");
     }
-    until("a full pool", &server, || rows() >= capacity);
-    assert_eq!(rows(), capacity);
-    assert_counts(&postgres, "available_keys");
-    assert_eq!(server.show("codes")["rows"]["begun_anew"], 0);
     println!("{in_the_middle} of {ends} ends came in the middle of the fill");
     assert!(in_the_middle > 0, "all were too late");
+    until("a full pool", &server, || rows() >= ends * step);
+    assert_eq!(rows(), ends * step);
+    assert_counts(&postgres, "available_keys");
+    assert_eq!(server.show("codes")["rows"]["begun_anew"], 0);
 }
 
 #[test]

@@ -77,9 +77,9 @@ pub(super) fn respond(said: Said) -> Response {
     response
 }
 
-#[utoipa::path(put, path = "/v1/keyspaces/{ks}/keys/{alias}", tag = "names", summary = "Claim a name of one's own",
+#[utoipa::path(put, path = "/v1/keyspaces/{ks}/keys/{key}", tag = "names", summary = "Claim a name of one's own",
     description = "Whoever comes first has it, and the pool never issues it. It leads nowhere until it is bound.",
-    params(("ks" = String, Path), ("alias" = String, Path),
+    params(("ks" = String, Path), ("key" = String, Path, description = "The name"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key gets the same answer")),
     request_body(content = Option<NoFields>),
     responses((status = 201, body = AliasView),

@@ -28,7 +28,7 @@ use super::{decode, incidents, keyspaces, ledger, links, rows, status, stream, t
         ledger::workers,
         ledger::claims, tokens::create, tokens::list, tokens::revoke, incidents::list, status::healthz, status::readyz, stream::stream
     ),
-    components(schemas(keymill_api::Problem, keymill_api::FieldError)),
+    components(schemas(keymill_api::Snapshot, keymill_api::Problem, keymill_api::FieldError)),
     modifiers(&Refusals),
     tags((name = "keys"), (name = "keyspaces"), (name = "names"), (name = "decode"), (name = "ledger"), (name = "tokens"), (name = "status"))
 )]

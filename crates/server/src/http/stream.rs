@@ -243,7 +243,7 @@ fn event_for(caller: &Caller, shown: &Shown) -> Bytes {
 
 #[utoipa::path(get, path = "/v1/stream", tag = "status", summary = "A snapshot every second",
     description = "Server-sent events: `event: snapshot`, with a Snapshot as `data`.",
-    responses((status = 200, content((Snapshot = "text/event-stream")))))]
+    responses((status = 200, description = "text/event-stream, until either side leaves")))]
 pub(crate) async fn stream(
     With(state): With<Arc<State>>,
     Extension(caller): Extension<Caller>,
