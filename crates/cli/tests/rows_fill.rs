@@ -27,17 +27,17 @@ fn run_and_kill(home: &Home, arguments: &[&str], after: Duration) -> bool {
 
 #[test]
 fn a_file_that_is_killed_over_and_over_holds_every_ticket_once_and_in_order() {
-    let count = sized(60_000, 1_000_000);
+    let count = sized(300_000, 1_000_000);
     let home = Home::new();
     let server = home.start();
     let path = home.path().join("tickets.txt");
     let (out, number) = (path.to_str().unwrap(), count.to_string());
     let arguments = ["--server", &server.url(), "fill", "tickets", "--count", &number, "--out", out];
     let (mut dice, mut killed) = (Dice::thrown(), 0);
-    for _ in 0..sized(8, 20) {
-        killed += usize::from(run_and_kill(&home, &arguments, Duration::from_millis(20 + dice.below(150))));
-        assert!(killed == 0 || !path.exists() || killed > 1, "it is there only once it is whole");
+    while killed < sized(8, 20) && !path.exists() {
+        killed += usize::from(run_and_kill(&home, &arguments, Duration::from_millis(20 + dice.below(60))));
     }
+    // It bears its name only once it is whole: what the name shows now is compared below.
     if !path.exists() {
         home.run(&arguments).ok();
     }

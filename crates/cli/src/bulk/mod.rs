@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     client::{Answer, Client},
-    output::Refused,
+    output::{self, Refused},
 };
 
 pub(crate) mod first_column;
@@ -32,6 +32,29 @@ const BATCH_BYTES: usize = 1 << 20;
 const TRIES: u32 = 10;
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What came of a file of keys.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub keyspace: String,
+    pub lines: u64,
+    pub imported: u64,
+    /// Brought in before.
+    pub known: u64,
+    /// All others, and lines that repeat one before them.
+    pub rejected: u64,
+}
+
+impl Summary {
+    /// `done` is what became of the imported ones: `imported into`.
+    pub(crate) fn tell(&self, done: &str, as_json: bool) {
+        if as_json {
+            return output::json(self);
+        }
+        let Self { keyspace, lines, imported, known, rejected } = self;
+        eprintln!("{lines} lines: {imported} {done} `{keyspace}`, {known} known before, {rejected} rejected");
+    }
+}
 
 /// A file that is being brought in.
 pub(crate) struct Source {

@@ -6,27 +6,13 @@ use std::{
 };
 
 use keymill_api::{IMPORT_KEYS_MAX, ImportAnswer, ImportOutcome};
-use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    bulk::{self, Item, Source, rejects::Rejects},
+    bulk::{self, Item, Source, Summary, rejects::Rejects},
     client::{Client, segment},
     import_args::ImportKeys,
-    output,
 };
-
-/// What came of a file.
-#[derive(Debug, Serialize)]
-struct Summary {
-    keyspace: String,
-    lines: u64,
-    imported: u64,
-    /// Imported before, and a row still or taken.
-    known: u64,
-    /// All others, and lines that repeat one before them.
-    rejected: u64,
-}
 
 pub(crate) async fn run(client: &Client, args: &ImportKeys, as_json: bool) -> anyhow::Result<()> {
     let args = &args.source;
@@ -57,14 +43,7 @@ pub(crate) async fn run(client: &Client, args: &ImportKeys, as_json: bool) -> an
     let rejected = rejects.finish()? - known;
     let keyspace = args.keyspace.clone();
     let summary = Summary { keyspace, lines: source.lines(), imported, known, rejected };
-    if as_json {
-        output::json(&summary);
-    } else {
-        let Summary { keyspace, lines, .. } = summary;
-        eprintln!(
-            "{lines} lines: {imported} imported into `{keyspace}`, {known} known before, {rejected} rejected"
-        );
-    }
+    summary.tell("imported into", as_json);
     Ok(())
 }
 

@@ -1,25 +1,13 @@
 //! `keymill import used`
 
 use keymill_api::{USED_MAX, UsedAnswer};
-use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    bulk::{self, Item, Source, rejects::Rejects},
+    bulk::{self, Item, Source, Summary, rejects::Rejects},
     client::{Client, segment},
     import_args::ImportUsed,
-    output,
 };
-
-/// What came of a file.
-#[derive(Debug, Serialize)]
-struct Summary {
-    keyspace: String,
-    lines: u64,
-    imported: u64,
-    known: u64,
-    rejected: u64,
-}
 
 pub(crate) async fn run(client: &Client, args: &ImportUsed, as_json: bool) -> anyhow::Result<()> {
     let args = &args.source;
@@ -47,13 +35,6 @@ pub(crate) async fn run(client: &Client, args: &ImportUsed, as_json: bool) -> an
     let rejected = rejects.finish()?;
     let keyspace = args.keyspace.clone();
     let summary = Summary { keyspace, lines: source.lines(), imported, known, rejected };
-    if as_json {
-        output::json(&summary);
-    } else {
-        let Summary { keyspace, lines, .. } = summary;
-        eprintln!(
-            "{lines} lines: {imported} withheld from `{keyspace}`, {known} known before, {rejected} rejected"
-        );
-    }
+    summary.tell("withheld from", as_json);
     Ok(())
 }

@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use keymill_api::{BindLink, Code, Refusal};
 use keymill_id::Definition;
 use keymill_issuer::{KeyState, Served};
-use keymill_registry::{Bind, Bound, Entry, Kind};
+use keymill_registry::{Bind, Bound, Entry, Kind, TakenBy};
 
 use super::{
     Names, Once, Said,
-    alias::{Standing, taken_by_entry},
+    alias::{Standing, taken, taken_by_entry},
     name_taken,
     receipt::overtaken,
     refuse,
@@ -70,9 +70,7 @@ impl Names {
                 Err(Refusal::new(Code::AlreadyBound, detail))
             }
             Bound::Gone => Err(gone(&name)),
-            Bound::LookAlike { name: other } => {
-                Err(name_taken("alias", format!("`{name}` looks like `{other}`; choose another name")))
-            }
+            Bound::LookAlike { name: other } => Err(taken(&TakenBy::LookAlike { name: other }, &name)),
             Bound::Overtaken { answer } => overtaken(answer.as_deref()),
         }
     }

@@ -7,14 +7,14 @@ use keymill_api::{ChangeLink, Code, LinkList, LinkView, NewLink, Refusal, expiry
 use keymill_id::Definition;
 use keymill_issuer::Served;
 use keymill_registry::{
-    Bind, Bound, Change, Changed, Deleted, Expiry, Kind, Listing, Page, rules::target::Target,
+    Bind, Bound, Change, Changed, Deleted, Expiry, Kind, Listing, Page, TakenBy, rules::target::Target,
 };
 
 use super::{
     Names, Once, Said,
-    alias::taken_by_entry,
+    alias::{taken, taken_by_entry},
     bind::{as_bound, gone},
-    is_name, name_taken, page_after,
+    is_name, page_after,
     receipt::overtaken,
     refuse,
 };
@@ -232,12 +232,8 @@ fn no_link(name: &str) -> Refusal {
 
 pub(super) fn not_new(bound: Bound, name: &str) -> Refusal {
     match bound {
-        Bound::LookAlike { name: other } => {
-            name_taken("alias", format!("`{name}` looks like `{other}`; choose another name"))
-        }
+        Bound::LookAlike { name: other } => taken(&TakenBy::LookAlike { name: other }, name),
         Bound::New(entry) | Bound::Same(entry) | Bound::AlreadyBound(entry) => taken_by_entry(&entry, name),
-        Bound::Gone | Bound::Overtaken { .. } => {
-            name_taken("bound", format!("`{name}` was in use and is not given again; choose another name"))
-        }
+        Bound::Gone | Bound::Overtaken { .. } => taken(&TakenBy::Tombstone, name),
     }
 }
