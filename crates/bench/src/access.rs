@@ -6,10 +6,9 @@ use std::{fs, path::Path, process::Command};
 use crate::{
     compare,
     process::{Server, beside},
-    resp::Asked,
+    resp::{Asked, by_turns},
 };
 
-const PAIRS: usize = 9;
 const DEPTH: u32 = 16;
 const COMMANDS: u32 = 1_000_000;
 /// Limits that are checked and never reached.
@@ -20,17 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let (open, guarded) = (dir.path().join("open"), dir.path().join("guarded"));
     let open = Asked::on(Server::keymill(&open)?, &open, None)?;
     let guarded = guarded_server(&guarded)?;
-    let mut ratios = Vec::new();
-    let mut micros = Vec::new();
-    for _ in 0..PAIRS {
-        let free = open.load(DEPTH, COMMANDS, &["LPOP", "links"])?.micros;
-        let asked = guarded.load(DEPTH, COMMANDS, &["LPOP", "links"])?.micros;
-        ratios.push(asked / free);
-        micros.push(asked);
-    }
-    ratios.sort_by(f64::total_cmp);
-    micros.sort_by(f64::total_cmp);
-    let (micros, ratio) = (micros[PAIRS / 2], ratios[PAIRS / 2]);
+    let (micros, ratio) = by_turns(&open, &guarded, DEPTH, COMMANDS)?;
     compare("LPOP -P 16 with token, rate and limit", micros, "us", "without", ratio, "<= 1.05x");
     Ok(())
 }

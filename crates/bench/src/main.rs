@@ -17,6 +17,7 @@ mod sdk;
 mod shared;
 mod spell;
 mod take;
+mod watched;
 
 /// As the server has it.
 #[global_allocator]
@@ -32,6 +33,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("grpc", grpc::run),
     ("resp", resp::run),
     ("access", access::run),
+    ("watched", watched::run),
     ("sdk", sdk::run),
     ("links", links::run),
     ("ledger", ledger::run),

@@ -115,9 +115,31 @@ fn median(mut loads: Vec<Load>) -> Load {
     loads.swap_remove(loads.len() / 2)
 }
 
+/// Pairs of loads whose median counts.
+const PAIRS: usize = 9;
+
+/// The same pops from both, by turns: the CPU that `other` needs for one, and how that compares with `plain`.
+pub(crate) fn by_turns(
+    plain: &Asked,
+    other: &Asked,
+    depth: u32,
+    commands: u32,
+) -> anyhow::Result<(f64, f64)> {
+    let (mut ratios, mut micros) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        let against = plain.load(depth, commands, &["LPOP", "links"])?.micros;
+        let needed = other.load(depth, commands, &["LPOP", "links"])?.micros;
+        ratios.push(needed / against);
+        micros.push(needed);
+    }
+    ratios.sort_by(f64::total_cmp);
+    micros.sort_by(f64::total_cmp);
+    Ok((micros[PAIRS / 2], ratios[PAIRS / 2]))
+}
+
 /// A server that speaks the Redis protocol.
 pub(crate) struct Asked {
-    server: Server,
+    pub server: Server,
     port: String,
     /// What callers have to show.
     token: Option<String>,

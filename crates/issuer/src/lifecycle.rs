@@ -134,11 +134,15 @@ impl Node {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let now = self.now();
-        let mut leftovers: Vec<_> =
-            served.iter().flat_map(|served| served.close(IssueError::Draining, now)).collect();
-        let progress = leftovers.iter_mut().filter_map(|left| left.progress.take()).collect();
+        let mut leftovers: Vec<_> = served
+            .iter()
+            .flat_map(|served| {
+                served.close(IssueError::Draining, now).into_iter().map(move |left| (served, left))
+            })
+            .collect();
+        let progress = leftovers.iter_mut().filter_map(|(_, left)| left.progress.take()).collect();
         let mut settlements = Vec::new();
-        for left in leftovers {
+        for (served, left) in leftovers {
             let offer = left.offer.filter(|_| Instant::now() < until);
             let given = match offer {
                 Some(offer) => self.pen.give_back(&left.track, offer).await.ok(),
@@ -147,6 +151,7 @@ impl Node {
             let from = match given {
                 Some(ops::GivenBack::Taken { count, .. }) => {
                     stopped.given_back += count;
+                    served.given_back.fetch_add(count, Ordering::Relaxed);
                     offer.map(|offer| offer.from)
                 }
                 _ => None,

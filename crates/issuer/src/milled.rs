@@ -384,6 +384,10 @@ impl Milled {
         self.lock().stock.revised(before, after);
     }
 
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.taken()
+    }
+
     pub(crate) fn glance(&self) -> Glance {
         let store = self.lock();
         Glance {

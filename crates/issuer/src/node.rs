@@ -24,6 +24,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     error::IssueError,
+    histogram::Histogram,
     lifecycle,
     milled::Hopper,
     pen::Pen,
@@ -167,7 +168,7 @@ pub struct Node {
     expected: Mutex<Expected>,
     /// It served when it was told to stop, so there is something to give back.
     pub(crate) was_serving: AtomicBool,
-    reserves: ReserveTimes,
+    reserves: Reserves,
 }
 
 /// A time that was believed, and when that was.
@@ -186,9 +187,8 @@ impl Expected {
 
 /// What the ledger costs us.
 #[derive(Debug, Default)]
-pub struct ReserveTimes {
-    pub count: AtomicU64,
-    pub nanos: AtomicU64,
+pub struct Reserves {
+    pub durations: Histogram,
     pub failed: AtomicU64,
 }
 
@@ -226,7 +226,7 @@ impl Node {
             identity: Mutex::default(),
             expected: Mutex::new(expected),
             was_serving: AtomicBool::new(false),
-            reserves: ReserveTimes::default(),
+            reserves: Reserves::default(),
         });
         let runtime = tokio::runtime::Handle::current();
         refill::start_mill(milling, Arc::downgrade(&node), runtime)?;
@@ -295,7 +295,7 @@ impl Node {
         }
     }
 
-    pub fn reserve_times(&self) -> &ReserveTimes {
+    pub fn reserves(&self) -> &Reserves {
         &self.reserves
     }
 
@@ -566,9 +566,7 @@ impl Node {
     ) -> Result<Reserved, LedgerError> {
         let begun = self.clock.elapsed();
         let reserved = self.pen.reserve(track, at_least, count, ceiling).await;
-        let nanos = self.clock.elapsed().saturating_sub(begun).as_nanos();
-        self.reserves.count.fetch_add(1, Ordering::Relaxed);
-        self.reserves.nanos.fetch_add(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.reserves.durations.record(self.clock.elapsed().saturating_sub(begun));
         match &reserved {
             Ok(_) => self.note_success(),
             Err(_) => {

@@ -1,6 +1,12 @@
 //! A keyspace that this node serves, whatever its scheme.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use keymill_id::{Block, Definition, Digest, KeyspaceName, Mint, Number};
@@ -32,6 +38,7 @@ pub struct Served {
     /// `rate_limit`, for the front ends to charge.
     pub meter: Meter,
     settings: ArcSwap<Settings>,
+    pub(crate) given_back: AtomicU64,
     supply: Supply,
 }
 
@@ -120,6 +127,7 @@ impl Served {
             created_at: row.created_at,
             meter: Meter::new(tuned.rate_limit.map(|rate| rate.0)),
             settings: ArcSwap::from_pointee(settings),
+            given_back: AtomicU64::new(0),
             supply,
         })
     }
@@ -233,6 +241,21 @@ impl Served {
             }
             Supply::Derived(_) => Glance { stock: 0, issued: 0, burned: 0, reserves: 0, rate: 0.0 },
         }
+    }
+
+    /// Callers who wait for keys that are not ready.
+    pub fn waiting(&self) -> usize {
+        match &self.supply {
+            Supply::Milled(milled) => milled.waiting(),
+            Supply::Rowed(rowed) => rowed.waiting(),
+            Supply::Timed(timed) => timed.waiting(),
+            Supply::Free(_) | Supply::Derived(_) => 0,
+        }
+    }
+
+    /// Numbers that this process gave back to the ledger.
+    pub fn given_back(&self) -> u64 {
+        self.given_back.load(Ordering::Relaxed)
     }
 
     /// Where its IDs come from time.

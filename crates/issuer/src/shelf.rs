@@ -19,16 +19,12 @@ use keymill_id::{Block, Number, Slab};
 
 use crate::{
     haul::{Haul, Piece},
+    padded::Padded,
     thread_lane,
 };
 
 /// Above any position: a chunk closed at this mark hands out nothing more.
 const CLOSED: u64 = 1 << 62;
-
-/// Its own cache line (two, where the processor fetches lines in pairs), so that lanes do not meet.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Padded<T>(T);
 
 /// A slab, or the rest of one, and how much of it has been taken.
 #[derive(Debug)]

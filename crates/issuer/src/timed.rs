@@ -374,6 +374,10 @@ impl Timed {
         }
     }
 
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.taken()
+    }
+
     pub(crate) fn glance(&self) -> Glance {
         let state = self.lock();
         let tick = self.tick();

@@ -10,11 +10,17 @@ use crate::error::IssueError;
 #[derive(Debug)]
 pub(crate) struct WaitingRoom {
     places: Semaphore,
+    most: usize,
 }
 
 impl WaitingRoom {
     pub(crate) fn new(places: usize) -> Self {
-        Self { places: Semaphore::new(places.min(Semaphore::MAX_PERMITS)) }
+        let most = places.min(Semaphore::MAX_PERMITS);
+        Self { places: Semaphore::new(most), most }
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.most.saturating_sub(self.places.available_permits())
     }
 
     /// A place, until it is dropped.

@@ -10,6 +10,7 @@ mod grpc;
 mod http;
 pub mod ledgers;
 mod level;
+mod measures;
 mod names;
 mod notify;
 mod peers;

@@ -19,6 +19,7 @@ use keymill_registry::Registry;
 use keymill_sql::Sqlite;
 use tokio::{
     net::TcpListener,
+    runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
@@ -31,6 +32,7 @@ use crate::{
     descriptors,
     http::{App, State, listen},
     ledgers,
+    measures::Measures,
     names::{self, Names},
     notify, peers, registries,
     resp::{self, Front, listen::Threads},
@@ -121,19 +123,26 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         config.registry.sweep_interval.duration(),
         stopping.clone(),
     ));
+    let measures = Arc::new(Measures::new(config.metrics.durations));
+    measures.served_by(&measures.http, vec![Handle::current().metrics()]);
     let (board, watching) = crate::watch::start(&node, &config.watch)?;
-    let state =
-        State::new(node.clone(), names.clone(), config.clone(), guard.clone(), board, listening.admin);
-    let state = Arc::new(state);
-    let app = App::new(state);
+    let app = App::new(Arc::new(State::new(
+        node.clone(),
+        names.clone(),
+        config.clone(),
+        guard.clone(),
+        board,
+        measures.clone(),
+        listening.admin,
+    )));
     let listen = |listener, app| {
         tokio::spawn(listen::serve(listener, app, config.limits.clone(), tls.clone(), stopping.clone()))
     };
     let admin = admin.map(|listener| listen(listener, app.for_admins()));
     let http = listen(listener, app);
     let resp = resp.zip(listening.resp).map(|(listener, at)| {
-        let front =
-            Front::new(node.clone(), names.clone(), config.limits.clone(), guard.clone(), tls.clone(), at);
+        let (node, names, limits) = (node.clone(), names.clone(), config.limits.clone());
+        let front = Front::new(node, names, limits, guard.clone(), measures, tls.clone(), at);
         let threads = Threads::start(&front, &stopping)?;
         anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping.clone())))
     });

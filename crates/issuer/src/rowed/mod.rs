@@ -294,6 +294,10 @@ impl Rowed {
         self.filling.look_again();
     }
 
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.taken()
+    }
+
     pub(crate) fn glance(&self) -> Glance {
         let counter = self.lock();
         Glance {

@@ -33,6 +33,7 @@ pub struct Config {
     pub watch: WatchConfig,
     pub auth: Auth,
     pub log: Log,
+    pub metrics: Metrics,
     pub limits: Limits,
     #[serde(default)]
     pub keyspaces: toml::Table,
@@ -108,6 +109,12 @@ pub struct Log {
     pub format: LogFormat,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    pub durations: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -169,6 +176,7 @@ impl Default for Config {
             watch: WatchConfig::default(),
             auth: Auth { mode: AuthMode::Auto },
             log: Log { level: "info".to_owned(), format: LogFormat::Auto },
+            metrics: Metrics { durations: true },
             limits: Limits {
                 count_max: 10_000,
                 stream_count_max: 1_000_000,

@@ -11,7 +11,7 @@ use tonic::{body::Body, service::Routes};
 use tonic_health::pb::health_server::HealthServer;
 use tower::Service as _;
 
-use crate::{auth::Guard, config::Limits, http::State};
+use crate::{auth::Guard, config::Limits, http::State, measures::Measures};
 
 mod arrival;
 mod batch;
@@ -32,6 +32,7 @@ pub(crate) struct Grpc {
     others: Routes,
     limits: Arc<Limits>,
     guard: Arc<Guard>,
+    measures: Arc<Measures>,
 }
 
 impl Grpc {
@@ -40,12 +41,22 @@ impl Grpc {
         let most = usize::try_from(limits.body_bytes.0).unwrap_or(usize::MAX);
         let health = HealthServer::new(health::Health::new(state.node.clone()));
         let others = reflection(Routes::new(health.max_decoding_message_size(most)), most);
-        let guard = state.guard.clone();
+        let (guard, measures) = (state.guard.clone(), state.measures.clone());
         let keymill = KeymillServer::new(Service::new(state)).max_decoding_message_size(most);
-        Self { keymill, others: others.prepare(), limits, guard }
+        Self { keymill, others: others.prepare(), limits, guard, measures }
     }
 
-    pub(crate) async fn call(&self, mut request: Request<Incoming>) -> Response<Body> {
+    pub(crate) async fn call(&self, request: Request<Incoming>) -> Response<Body> {
+        let begun = self.measures.grpc.begin();
+        let response = self.answer(request).await;
+        self.measures.grpc.answered(1, begun);
+        if let Some(code) = refuse::code(response.headers()) {
+            self.measures.grpc.refused(code);
+        }
+        response
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
         let is_ours = request.uri().path().strip_prefix('/').is_some_and(|path| path.starts_with(KEYMILL));
         let Ok(mut response) = if is_ours {
             // Health and reflection are open to all, as their HTTP kin are.

@@ -30,6 +30,12 @@ fn spelled(code: tonic::Code, refusal: &Refusal) -> Status {
     Status::with_metadata(code, refusal.detail.clone(), metadata)
 }
 
+/// Why something was refused, by the trailers that say so.
+pub(super) fn code(trailers: &HeaderMap) -> Option<Code> {
+    let said = trailers.get(KEYMILL_CODE)?;
+    Code::ALL.iter().copied().find(|code| said == code.as_str())
+}
+
 pub(super) fn refused(error: impl Into<Refusal>) -> Status {
     status(&error.into())
 }

@@ -120,7 +120,7 @@ impl Keymill for Service {
             deadline,
             caller,
         };
-        Ok(Response::new(stream::keys(self.state.node.clone(), order, seat)))
+        Ok(Response::new(stream::keys(&self.state, order, seat)))
     }
 
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {

@@ -5,7 +5,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration, vec};
 
-use futures_util::{Stream, stream};
+use futures_util::{Stream, TryStreamExt, stream};
 use keymill_api::grpc::KeyBatch;
 use keymill_issuer::{IssueError, Node, NodeState, Served};
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,9 +14,9 @@ use tonic::Status;
 use super::{
     batch::{self, Form},
     deadline::Deadline,
-    refuse::refused,
+    refuse::{self, refused},
 };
-use crate::auth::Caller;
+use crate::{auth::Caller, http::State};
 
 /// No limit makes anyone wait for longer between two batches, however deep in debt another request went.
 const PACED_MAX: Duration = Duration::from_secs(365 * 86_400);
@@ -37,10 +37,16 @@ pub(super) struct Order {
 }
 
 /// Keeps `seat` as long as the stream is open.
-pub(super) fn keys(node: Arc<Node>, order: Order, seat: OwnedSemaphorePermit) -> KeyStream {
+pub(super) fn keys(state: &State, order: Order, seat: OwnedSemaphorePermit) -> KeyStream {
+    let (node, measures) = (state.node.clone(), state.measures.clone());
     let form = Form::of(&order.served.definition);
     let course = Course { node, left: order.count, order, form, ready: Vec::new().into_iter(), _seat: seat };
-    Box::pin(stream::try_unfold(course, Course::next))
+    let keys = stream::try_unfold(course, Course::next);
+    Box::pin(keys.inspect_err(move |status| {
+        if let Some(code) = refuse::code(status.metadata().as_ref()) {
+            measures.grpc.refused(code);
+        }
+    }))
 }
 
 struct Course {

@@ -120,6 +120,7 @@ pub(crate) async fn serve(
                 opened = tokio::time::timeout(server.open_within, server.open(stream)) => opened.ok().flatten(),
                 () = told(&mut stopping) => None,
             };
+            let _presence = server.app.measures().http.enter();
             match opened {
                 Some((Opened::Plain(stream), protocol)) => {
                     server.converse(stream, protocol, from.ip(), watcher).await

@@ -28,6 +28,7 @@ use crate::{
     auth::{Caller, Guard, Right, need},
     config::Config,
     grpc::{self, Grpc},
+    measures::Measures,
     names::Names,
 };
 
@@ -60,7 +61,7 @@ pub(crate) struct State {
     pub node: Arc<Node>,
     pub names: Arc<Names>,
     pub config: Config,
-    pub counters: metrics::Counters,
+    pub measures: Arc<Measures>,
     pub guard: Arc<Guard>,
     /// What the watcher found.
     pub board: Arc<Board>,
@@ -80,12 +81,20 @@ impl State {
         config: Config,
         guard: Arc<Guard>,
         board: Arc<Board>,
+        measures: Arc<Measures>,
         admin: Option<SocketAddr>,
     ) -> Self {
         let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
         let (desk, names_desk) = (places(config.limits.admin_requests), places(config.limits.name_requests));
-        let (counters, stage) = Default::default();
-        Self { node, names, config, counters, guard, board, stage, admin, desk, names_desk }
+        let stage = stream::Stage::default();
+        Self { node, names, config, measures, guard, board, stage, admin, desk, names_desk }
+    }
+
+    /// Requests that hold a place, at the ledger's desk and at that for names.
+    fn under_way(&self) -> [usize; 2] {
+        let limits = &self.config.limits;
+        [(&self.desk, limits.admin_requests), (&self.names_desk, limits.name_requests)]
+            .map(|(desk, places)| places.saturating_sub(desk.available_permits()))
     }
 
     /// A place for a request that may wait for the ledger; the others need none.
@@ -135,6 +144,10 @@ impl App {
     pub(crate) fn new(state: Arc<State>) -> Self {
         let ways = Ways { router: router(state.clone()), grpc: Grpc::new(state.clone()) };
         Self { state, ways: Arc::new(ways), door: Door::Front, from: Ipv4Addr::UNSPECIFIED.into() }
+    }
+
+    pub(crate) fn measures(&self) -> &Measures {
+        &self.state.measures
     }
 
     /// The same behind the admin listener.
@@ -225,9 +238,12 @@ impl hyper::service::Service<hyper::Request<Incoming>> for App {
             if !takes && grpc::is_grpc(&request) {
                 return Ok(app.ways.grpc.call(request).await.map(Body::Grpc));
             }
+            let measures = &app.state.measures;
+            let begun = measures.http.begin();
             let answered = app.answer(request).await;
             let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
-            app.state.counters.answered(&response);
+            measures.http.answered(1, begun);
+            measures.answered_http(&response);
             Ok(response)
         })
     }

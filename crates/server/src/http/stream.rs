@@ -33,6 +33,7 @@ use super::{
 use crate::{
     auth::Caller,
     level::{SILENT_AFTER_MS, level, rate},
+    measures::Protocol,
 };
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -148,7 +149,11 @@ fn snapshot(state: &State, rows: &Rows) -> Snapshot {
 }
 
 fn refusals(state: &State) -> BTreeMap<String, u64> {
-    state.counters.refused().map(|(code, count)| (code.as_str().to_owned(), count)).collect()
+    let mut sum = BTreeMap::new();
+    for (code, count) in state.measures.all().into_iter().flat_map(Protocol::refusals) {
+        *sum.entry(code.as_str().to_owned()).or_default() += count;
+    }
+    sum
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a runway is an estimate")]

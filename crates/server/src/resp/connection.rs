@@ -105,7 +105,7 @@ impl Connection {
                     let limit = self.front.limits.request_timeout;
                     let detail =
                         format!("a command did not arrive whole within limits.request_timeout ({limit})");
-                    self.reply(buffers).refusal(&Refusal::new(Code::RequestTimeout, detail));
+                    self.refuse(buffers, &Refusal::new(Code::RequestTimeout, detail));
                     self.send(&mut buffers.output).await?;
                     return Ok(false);
                 }
@@ -142,32 +142,38 @@ impl Connection {
     }
 
     /// Carries out every whole command and sends the answers. False: that was the last one.
+    ///
+    /// Time is read once for all that arrived together: none of them is answered before the others are.
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
+        let mut begun = self.front.measure().begin();
         loop {
-            let pause = self.execute(buffers);
+            let (pause, answered) = self.execute(buffers);
+            self.front.measure().answered(answered, begun);
             if !buffers.output.is_empty() {
                 self.send(&mut buffers.output).await?;
             }
             match pause {
                 Pause::Read => return Ok(true),
-                Pause::Send => {}
+                Pause::Send => begun = self.front.measure().begin(),
                 Pause::Close => return Ok(false),
                 Pause::Wait(later) => {
                     let done = self.front.runtime.spawn(later).await;
                     let done = done.unwrap_or_else(|_| Err(IssueError::Internal.into()));
-                    let mut reply = self.reply(buffers);
                     match done {
-                        Ok(answer) => answer.write(&mut reply),
-                        Err(refusal) => reply.refusal(&refusal),
+                        Ok(answer) => answer.write(&mut self.reply(buffers)),
+                        Err(refusal) => self.refuse(buffers, &refusal),
                     }
+                    self.front.measure().answered(1, begun);
+                    begun = self.front.measure().begin();
                 }
             }
         }
     }
 
-    fn execute(&mut self, buffers: &mut Buffers) -> Pause {
+    /// Why it went no further, and how many commands it answered.
+    fn execute(&mut self, buffers: &mut Buffers) -> (Pause, u64) {
         let Buffers { input, output, parser } = buffers;
-        let (mut done, moment) = (0, Cell::new(None));
+        let (mut done, mut answered, moment) = (0, 0, Cell::new(None));
         let pause = loop {
             if output.len() >= OUTPUT_BYTES {
                 break Pause::Send;
@@ -179,7 +185,8 @@ impl Connection {
                 Err(malformed) => {
                     let mut reply = Reply { out: output, protocol: self.session.protocol };
                     reply.error("ERR", &malformed.to_string());
-                    return Pause::Close;
+                    self.front.measure().refused(Code::InvalidRequest);
+                    return (Pause::Close, answered);
                 }
             }
             let arguments = parser.arguments(frame);
@@ -188,8 +195,8 @@ impl Connection {
             }
             let (front, session) = (&self.front, &mut self.session);
             match table::run(&mut Call { front, session, arguments, out: output, moment: &moment }) {
-                Outcome::Answered => {}
-                Outcome::Close => return Pause::Close,
+                Outcome::Answered => answered += 1,
+                Outcome::Close => return (Pause::Close, answered + 1),
                 Outcome::Later(later) => break Pause::Wait(later),
             }
         };
@@ -198,7 +205,12 @@ impl Connection {
         } else {
             input.drain(..done);
         }
-        pause
+        (pause, answered)
+    }
+
+    fn refuse(&self, buffers: &mut Buffers, refusal: &Refusal) {
+        self.front.measure().refused(refusal.code);
+        self.reply(buffers).refusal(refusal);
     }
 
     fn reply<'b>(&self, buffers: &'b mut Buffers) -> Reply<'b> {

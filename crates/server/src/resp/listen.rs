@@ -46,8 +46,10 @@ impl Threads {
     /// One for every two cores: the fewer there are, the more commands each finds when it wakes.
     pub(crate) fn start(front: &Arc<Front>, stopping: &watch::Receiver<bool>) -> anyhow::Result<Self> {
         let count = thread::available_parallelism().map_or(1, usize::from).div_ceil(2);
+        let mut runtimes = Vec::with_capacity(count);
         let start = |index: usize| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtimes.push(runtime.metrics());
             // Not without bound: each holds a seat.
             let (door, mut guests) = mpsc::unbounded_channel::<Guest>();
             let (front, stopping) = (front.clone(), stopping.clone());
@@ -62,6 +64,7 @@ impl Threads {
             Ok(door)
         };
         let doors = (0..count).map(start).collect::<io::Result<_>>();
+        front.measures.served_by(front.measure(), runtimes);
         Ok(Self { doors: doors.context("the threads of the Redis protocol could not be started")? })
     }
 
@@ -78,6 +81,8 @@ async fn attend(front: Arc<Front>, Guest { stream, seat }: Guest, mut stopping: 
         opened = open(&front, stream) => opened,
         () = told(&mut stopping) => return,
     };
+    let measures = front.measures.clone();
+    let _presence = measures.resp.enter();
     let served = match opened {
         Ok(stream) => Connection::new(front, stream, id).serve(stopping).await,
         Err(error) => Err(error),

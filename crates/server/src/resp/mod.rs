@@ -24,6 +24,7 @@ use tokio::{runtime::Handle, sync::Semaphore};
 use crate::{
     auth::{Caller, Guard},
     config::Limits,
+    measures::{Measures, Protocol},
     names::Names,
     tls::Tls,
 };
@@ -46,6 +47,7 @@ pub(crate) struct Front {
     names: Arc<Names>,
     limits: Limits,
     guard: Arc<Guard>,
+    measures: Arc<Measures>,
     tls: Option<Arc<Tls>>,
     port: u16,
     started: Instant,
@@ -68,6 +70,7 @@ impl Front {
         names: Arc<Names>,
         limits: Limits,
         guard: Arc<Guard>,
+        measures: Arc<Measures>,
         tls: Option<Arc<Tls>>,
         address: SocketAddr,
     ) -> Arc<Self> {
@@ -79,6 +82,7 @@ impl Front {
             names,
             limits,
             guard,
+            measures,
             tls,
             port: address.port(),
             started: Instant::now(),
@@ -117,6 +121,12 @@ impl Front {
     async fn ask_names<T>(&self, asked: impl Future<Output = T>) -> Result<T, Refusal> {
         let _place = self.names_desk.try_acquire().map_err(|_| Refusal::from(IssueError::Overloaded))?;
         self.in_time(asked).await
+    }
+
+    /// What is counted of this protocol.
+    #[inline]
+    fn measure(&self) -> &Protocol {
+        &self.measures.resp
     }
 
     fn connected(&self) -> usize {

@@ -54,11 +54,13 @@ impl<'c> Call<'c> {
     }
 
     pub(crate) fn error(&mut self, text: &str) -> Outcome {
+        self.front.measure().refused(Code::InvalidRequest);
         self.reply().error("ERR", text);
         Outcome::Answered
     }
 
     pub(crate) fn refuse(&mut self, refusal: &Refusal) -> Outcome {
+        self.front.measure().refused(refusal.code);
         self.reply().refusal(refusal);
         Outcome::Answered
     }

@@ -2,12 +2,9 @@
 //!
 //! Nothing is counted on the path of a take: keys are counted by the shelf's own positions.
 
-use std::{
-    fmt::Write,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use axum::{
@@ -16,46 +13,16 @@ use axum::{
     http::{HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use keymill_api::Code;
 use keymill_issuer::{NodeState, Served, TimeGlance, WorkerGlance, rowed::FillGlance};
 
 use super::State;
 use crate::auth::Caller;
 
-/// Answers by class of status – 2xx, 4xx, 5xx – and refusals by code.
-#[derive(Debug)]
-pub(crate) struct Counters {
-    classes: [AtomicU64; 6],
-    /// In the order of [`Code::ALL`].
-    refusals: Vec<AtomicU64>,
-}
+mod page;
+mod process;
+mod saturation;
 
-impl Default for Counters {
-    fn default() -> Self {
-        let refusals = Code::ALL.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { classes: Default::default(), refusals }
-    }
-}
-
-impl Counters {
-    pub(crate) fn answered<B>(&self, response: &hyper::Response<B>) {
-        let class = usize::from(response.status().as_u16() / 100).min(self.classes.len() - 1);
-        self.classes[class].fetch_add(1, Ordering::Relaxed);
-        // Whoever refused left the code with the answer.
-        if class >= 4
-            && let Some(code) = response.extensions().get::<Code>()
-            && let Some(at) = Code::ALL.iter().position(|known| known == code)
-        {
-            self.refusals[at].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Codes that were answered, and how often.
-    pub(crate) fn refused(&self) -> impl Iterator<Item = (Code, u64)> {
-        let counts = Code::ALL.iter().zip(&self.refusals);
-        counts.map(|(code, count)| (*code, count.load(Ordering::Relaxed))).filter(|(_, count)| *count > 0)
-    }
-}
+use page::Page;
 
 pub(crate) async fn metrics(With(state): With<Arc<State>>, Extension(caller): Extension<Caller>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -82,35 +49,57 @@ fn render(state: &State, caller: &Caller) -> String {
     for (keyspace, glance) in &glances {
         page.sample("numbers_burned_total", &[("keyspace", keyspace)], &glance.burned);
     }
-    let reserves = node.reserve_times();
-    page.family("reserve_duration_seconds", "summary", "What a reserve takes, the witness included.");
-    #[expect(clippy::cast_precision_loss, reason = "a sum of times")]
-    let seconds = reserves.nanos.load(Ordering::Relaxed) as f64 / 1e9;
-    page.sample("reserve_duration_seconds_sum", &[], &seconds);
-    page.sample("reserve_duration_seconds_count", &[], &reserves.count.load(Ordering::Relaxed));
-    page.family("http_answers_total", "counter", "Answers by class of status.");
-    for (class, count) in state.counters.classes.iter().enumerate().skip(1) {
-        page.sample("http_answers_total", &[("code", &format!("{class}xx"))], &count.load(Ordering::Relaxed));
+    page.family(
+        "numbers_given_back_total",
+        "counter",
+        "Numbers that went back unused; a clean stop does that.",
+    );
+    for served in &known {
+        page.sample("numbers_given_back_total", &[("keyspace", served.name.as_str())], &served.given_back());
     }
-    page.family("refusals_total", "counter", "Requests refused, by protocol and code.");
-    for (code, count) in state.counters.refused() {
-        page.sample("refusals_total", &[("protocol", "http"), ("code", code.as_str())], &count);
-    }
+    let reserves = node.reserves();
+    page.family("reserve_duration_seconds", "histogram", "What a reserve takes, the witness included.");
+    page.durations("reserve_duration_seconds", &[], &reserves.durations.read());
+    let failed = reserves.failed.load(Ordering::Relaxed);
+    page.single("reserve_failures_total", "counter", "Reserves that the ledger did not grant.", &failed);
+    answers(&mut page, state);
     let timed: Vec<_> =
         known.iter().filter_map(|served| Some((served.name.as_str(), served.time_glance()?))).collect();
     times(&mut page, &timed);
     levels(&mut page, state, caller);
     rows(&mut page, &known);
     names(&mut page, state);
+    saturation::render(&mut page, state, &known);
     let halted = matches!(&*node.state().borrow(), NodeState::Halted { .. });
-    page.family("ledger_halted", "gauge", "1 while the ledger is halted.");
-    page.sample("ledger_halted", &[], &u8::from(halted));
+    page.single("ledger_halted", "gauge", "1 while the ledger is halted.", &u8::from(halted));
     let ledger = node.ledger();
     page.family("ledger_info", "gauge", "The store and what its promises are worth.");
     page.sample("ledger_info", &[("store", ledger.store()), ("grade", &ledger.grade().to_string())], &1);
     page.family("build_info", "gauge", "The version that runs.");
     page.sample("build_info", &[("version", crate::VERSION)], &1);
-    page.text + &process()
+    process::render(&mut page);
+    page.text
+}
+
+/// What the front ends answered, how long that took, and what they refused.
+fn answers(page: &mut Page, state: &State) {
+    let measures = &state.measures;
+    page.family("request_duration_seconds", "histogram", "From a request that is there to its answer.");
+    for protocol in measures.all() {
+        if let Some(durations) = protocol.durations() {
+            page.durations("request_duration_seconds", &[("protocol", protocol.name)], &durations);
+        }
+    }
+    page.family("http_answers_total", "counter", "Answers by class of status.");
+    for (class, count) in state.measures.classes() {
+        page.sample("http_answers_total", &[("code", &format!("{class}xx"))], &count);
+    }
+    page.family("refusals_total", "counter", "Requests refused, by protocol and code.");
+    for protocol in measures.all() {
+        for (code, count) in protocol.refusals() {
+            page.sample("refusals_total", &[("protocol", protocol.name), ("code", code.as_str())], &count);
+        }
+    }
 }
 
 /// What the watcher measured at its last look; what it could not measure is left out.
@@ -132,8 +121,7 @@ fn levels(page: &mut Page, state: &State, caller: &Caller) {
         }
     }
     let open = state.board.incidents().iter().filter(|incident| incident.resolved_at.is_none()).count();
-    page.family("incidents_open", "gauge", "Incidents of the watcher that are not over.");
-    page.sample("incidents_open", &[], &open);
+    page.single("incidents_open", "gauge", "Incidents of the watcher that are not over.", &open);
 }
 
 /// How the rows of row pools fare, and what draws in their place cost.
@@ -173,15 +161,10 @@ fn names(page: &mut Page, state: &State) {
         ("registry_swept_total", "Links and names whose time was over, cleared away.", &counters.swept),
         ("digest_collisions_total", "Content-derived keys that were taken.", &counters.collisions),
     ] {
-        page.family(name, "counter", help);
-        page.sample(name, &[], &read(counter));
+        page.single(name, "counter", help, &read(counter));
     }
-    page.family(
-        "registry_visits_lost_total",
-        "counter",
-        "Visits that were not counted: too many links at once.",
-    );
-    page.sample("registry_visits_lost_total", &[], &state.names.uncounted());
+    let lost = "Visits that were not counted: too many links at once.";
+    page.single("registry_visits_lost_total", "counter", lost, &state.names.uncounted());
 }
 
 /// What time-ordered keyspaces measure of their workers and clocks.
@@ -239,59 +222,4 @@ fn times(page: &mut Page, timed: &[(&str, TimeGlance)]) {
             }
         }
     }
-}
-
-#[derive(Debug, Default)]
-struct Page {
-    text: String,
-}
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.text, "# HELP keymill_{name} {help}\n# TYPE keymill_{name} {kind}");
-    }
-
-    /// Labels are names and words of ours; none needs escaping.
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &dyn std::fmt::Display) {
-        let labels: Vec<String> =
-            labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.text, "keymill_{name}{labels} {value}");
-    }
-}
-
-/// CPU and memory, as the kernel counts them; empty where there is no /proc.
-fn process() -> String {
-    let mut text = String::new();
-    if let Some(cpu) = cpu_seconds() {
-        let _ = writeln!(
-            text,
-            "# HELP process_cpu_seconds_total CPU time, user and system.\n# TYPE process_cpu_seconds_total counter\n\
-             process_cpu_seconds_total {cpu}"
-        );
-    }
-    if let Some(bytes) = resident() {
-        let _ = writeln!(
-            text,
-            "# HELP process_resident_memory_bytes Memory in use.\n# TYPE process_resident_memory_bytes gauge\n\
-             process_resident_memory_bytes {bytes}"
-        );
-    }
-    text
-}
-
-/// User and system time: fields 14 and 15 of /proc/self/stat, in clock ticks.
-#[expect(clippy::cast_precision_loss, reason = "seconds")]
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command's name is in parentheses and may hold spaces; the fields follow it.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-}
-
-fn resident() -> Option<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
 }
