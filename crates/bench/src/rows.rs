@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use keymill_engines::{
     postgres::{Postgres, program},
     redis::{DURABLE, Redis},
@@ -22,8 +22,8 @@ use keymill_sql::{Address, Database};
 
 use crate::{best, compare, process::Server};
 
-/// As a server has it that somebody set up for this.
-const SETTINGS: &[&str] = &["shared_buffers=256MB", "max_wal_size=4GB"];
+/// As a server has it that somebody set up for this: what a minute works on fits its memory.
+const SETTINGS: &[&str] = &["shared_buffers=2GB", "max_wal_size=4GB"];
 const KEYS: u32 = 500_000;
 const SINGLY: usize = 3_000;
 const ROUNDS: usize = 3;
@@ -31,7 +31,7 @@ const ROUNDS: usize = 3;
 const MOVED: u32 = 1_000;
 const STOCK: u32 = 6_000_000;
 const MOVE_SECONDS: u64 = 60;
-const EDGE_SECONDS: u64 = 10;
+const EDGE_SECONDS: usize = 10;
 const KEYS_OF_ONE_COMMAND: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Seldom enough to disturb nobody.
@@ -181,31 +181,45 @@ fn move_rows(dir: &Path) -> anyhow::Result<()> {
     );
     let restock = || stock.split(';').try_for_each(|statement| engine.sql(statement).map(drop));
     restock()?;
-    let theirs = pgbench(&engine, dir)?;
+    let theirs = Minute { seconds: pgbench(&engine, dir)? };
     restock()?;
-    let seconds = runtime.block_on(minute(&pool))?;
-    let rate = |seconds: &[u32]| {
-        f64::from(seconds.iter().sum::<u32>()) / f64::from(u32::try_from(seconds.len()).unwrap_or(1))
-    };
-    let edge = usize::try_from(EDGE_SECONDS)?;
-    let (all, first, last) = (rate(&seconds), rate(&seconds[..edge]), rate(&seconds[seconds.len() - edge..]));
+    let ours = Minute { seconds: runtime.block_on(minute(&pool))? };
+    let (all, theirs_all) = (ours.rate(), theirs.rate());
     compare(
         "move 1000 rows, over a minute",
         all,
         "keys/s",
-        &format!("pgbench ({theirs:.0})"),
-        all / theirs,
+        &format!("pgbench ({theirs_all:.0})"),
+        all / theirs_all,
         ">= 0.8x",
     );
-    compare(
-        "its last ten seconds",
-        last,
-        "keys/s",
-        &format!("the first ten ({first:.0})"),
-        last / first,
-        "about 1x",
-    );
+    for (whose, minute, goal) in [("our", ours, "about 1x"), ("pgbench's", theirs, "-")] {
+        let (first, last) = minute.edges();
+        let against = format!("the first ten ({first:.0})");
+        compare(&format!("{whose} last ten seconds"), last, "keys/s", &against, last / first, goal);
+    }
     Ok(())
+}
+
+/// Keys moved in each second of one.
+struct Minute {
+    seconds: Vec<f64>,
+}
+
+impl Minute {
+    fn rate(&self) -> f64 {
+        mean(&self.seconds)
+    }
+
+    /// Its first and its last ten seconds.
+    fn edges(&self) -> (f64, f64) {
+        (mean(&self.seconds[..EDGE_SECONDS]), mean(&self.seconds[self.seconds.len() - EDGE_SECONDS..]))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sixty or so")]
+fn mean(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len() as f64
 }
 
 fn table_pool(engine: &Postgres) -> anyhow::Result<TablePool> {
@@ -219,8 +233,7 @@ fn table_pool(engine: &Postgres) -> anyhow::Result<TablePool> {
     Ok(TablePool::open(&home, &at)?)
 }
 
-/// Keys moved in each second.
-async fn minute(pool: &TablePool) -> anyhow::Result<Vec<u32>> {
+async fn minute(pool: &TablePool) -> anyhow::Result<Vec<f64>> {
     let mut seconds = Vec::new();
     let begun = Instant::now();
     for second in 1..=MOVE_SECONDS {
@@ -230,13 +243,13 @@ async fn minute(pool: &TablePool) -> anyhow::Result<Vec<u32>> {
             ensure!(popped == MOVED as usize, "the stock is too small");
             moved += MOVED;
         }
-        seconds.push(moved);
+        seconds.push(f64::from(moved));
     }
     Ok(seconds)
 }
 
 /// One connection, as a node has for its moves.
-fn pgbench(engine: &Postgres, dir: &Path) -> anyhow::Result<f64> {
+fn pgbench(engine: &Postgres, dir: &Path) -> anyhow::Result<Vec<f64>> {
     let script = dir.join("moves.sql");
     let statement = format!(
         "WITH taken AS (DELETE FROM available_keys WHERE id IN (SELECT id FROM available_keys WHERE NOT is_reserved \
@@ -245,16 +258,17 @@ fn pgbench(engine: &Postgres, dir: &Path) -> anyhow::Result<f64> {
     );
     fs::write(&script, statement)?;
     let output = Command::new(program("pgbench")?)
-        .args(["--no-vacuum", "-M", "prepared", "-c", "1", "-T", &MOVE_SECONDS.to_string(), "-f"])
+        .args(["--no-vacuum", "-M", "prepared", "-c", "1", "-P", "1", "-T", &MOVE_SECONDS.to_string(), "-f"])
         .arg(&script)
         .arg(engine.url())
         .output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let tps: Option<f64> =
-        said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    // progress: 1.0 s, 57.0 tps, lat 17.4 ms stddev 4.0, 0 failed
+    let said = String::from_utf8_lossy(&output.stderr);
     let tps =
-        tps.with_context(|| format!("pgbench said: {said}{}", String::from_utf8_lossy(&output.stderr)))?;
-    Ok(tps * f64::from(MOVED))
+        |line: &str| line.strip_prefix("progress: ")?.split_once(" s, ")?.1.split(' ').next()?.parse().ok();
+    let seconds: Vec<f64> = said.lines().filter_map(tps).map(|tps: f64| tps * f64::from(MOVED)).collect();
+    ensure!(seconds.len() >= 2 * EDGE_SECONDS, "pgbench said: {said}");
+    Ok(seconds)
 }
 
 /// The best of several runs: the least disturbed one.
