@@ -519,6 +519,8 @@ fn definitions_that_make_no_sense_are_refused_by_field() {
         (pool(json!({"redis_key": "codes"})), "redis_key"),
         (pool(json!({"store": "table", "table_prefix": "a;b"})), "table_prefix"),
         (pool(json!({"stock_min": 0})), "stock_min"),
+        (pool(json!({"restart_below": "10M", "page_below": "20M"})), "page_below"),
+        (pool(json!({"restart_below": "1h", "page_below": "2h"})), "page_below"),
         (pool(json!({"stock_min": 100, "stock_max": 10})), "stock_min"),
         (pool(json!({"stock_max": "20m"})), "stock_max"),
         (pool(json!({"outage_budget": "20M"})), "outage_budget"),

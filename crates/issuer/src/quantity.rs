@@ -112,6 +112,17 @@ pub enum Mark {
     Time(Span),
 }
 
+impl Mark {
+    /// Whether it lies above `other`; what is in keys cannot be told from what is in time.
+    pub fn is_above(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Keys(this), Self::Keys(other)) => this > other,
+            (Self::Time(this), Self::Time(other)) => this > other,
+            _ => false,
+        }
+    }
+}
+
 impl FromStr for Mark {
     type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, QuantityError> {

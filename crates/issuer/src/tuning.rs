@@ -229,6 +229,15 @@ impl Tuning {
             let message = format!("`worker` names one worker, and `workers` asks for {workers}");
             return Some(("worker", message));
         }
+        if let (Some(restart), Some(page)) = (self.restart_below, self.page_below)
+            && page.is_above(restart)
+        {
+            let message = format!(
+                "`page_below` ({page}) must not be above `restart_below` ({restart}): a human would be called before \
+                 the filler had its chance"
+            );
+            return Some(("page_below", message));
+        }
         self.names_contradiction(&tuned)
     }
 

@@ -29,12 +29,7 @@ impl Marks {
     /// Why this cannot be meant, if it cannot.
     pub fn contradiction(&self) -> Option<String> {
         let (restart, page) = (self.restart_below?, self.page_below?);
-        let is_above = match (restart, page) {
-            (Mark::Keys(restart), Mark::Keys(page)) => page > restart,
-            (Mark::Time(restart), Mark::Time(page)) => page > restart,
-            _ => false,
-        };
-        is_above.then(|| {
+        page.is_above(restart).then(|| {
             format!(
                 "the page mark ({page}) is above the restart mark ({restart}): a human would be called before the \
                  filler had its chance"
