@@ -172,7 +172,7 @@ pub struct ClaimView {
     pub issued_up_to: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_issued_at: Option<String>,
-    /// `open`, `settled` after a clean stop, `lost` after a crash.
+    /// `open`, `settled` once it was issued to its end or its node stopped cleanly, `lost` after a crash.
     #[schema(value_type = String, example = "open")]
     pub state: ClaimState,
 }
@@ -188,7 +188,8 @@ impl From<ClaimRow> for ClaimView {
             reserved_at: rfc3339(row.reserved_at),
             issued_up_to: row.issued_up_to.to_string(),
             last_issued_at: row.last_issued_at.map(rfc3339),
-            state: row.state,
+            // Of what was issued to its end, nothing is left to be known.
+            state: if row.issued_up_to >= row.end { ClaimState::Settled } else { row.state },
         }
     }
 }

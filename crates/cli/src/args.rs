@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     fill_args::Fill,
-    import_args::{Export, Import},
+    import_args::{Audit, Export, Import},
     keyspace_args::{CreateKeyspace, Tuning},
     watch_args::Watch,
 };
@@ -131,6 +131,9 @@ Examples:
     /// Write down what an older system's IDs became.
     #[command(subcommand)]
     Export(Export),
+    /// Say who reserved what.
+    #[command(subcommand)]
+    Audit(Audit),
     /// Look after levels from outside: restart a filler, call someone, beat while all is well.
     #[command(after_help = "Examples:
   keymill watch --sink alertmanager=http://127.0.0.1:9093 --heartbeat-url https://hc.example/abc

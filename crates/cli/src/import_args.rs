@@ -1,4 +1,4 @@
-//! What `keymill import` and `keymill export` take.
+//! What `keymill import`, `keymill export` and `keymill audit` take.
 
 use std::path::PathBuf;
 
@@ -45,6 +45,26 @@ pub(crate) enum Export {
   keymill export legacy --keyspace orders > keys.csv
   keymill export legacy --keyspace orders --format jsonl --out keys.jsonl")]
     Legacy(ExportLegacy),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Write down who reserved which numbers, how far they were issued, and when; newest first.
+    #[command(after_help = "Examples:
+  keymill audit export links > claims.csv
+  keymill audit export links --format jsonl --out claims.jsonl")]
+    Export(AuditExport),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditExport {
+    #[arg(value_name = "KS")]
+    pub keyspace: String,
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    pub format: Format,
+    /// Where it is written, once all is there; else stdout.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 /// A file and what is special about it.
@@ -96,7 +116,7 @@ pub(crate) struct ExportLegacy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// `older ID,key`
+    /// Values between commas.
     Csv,
     /// An object a line.
     Jsonl,

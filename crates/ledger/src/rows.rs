@@ -3,7 +3,7 @@
 //! Every store offers the same rows; what is done with them is written once, in `ops`. A store is
 //! therefore a file that can read and write these rows in one transaction, and nothing more.
 
-use std::future::Future;
+use std::{fmt, future::Future};
 
 use keymill_id::{Block, KeyspaceName, Number};
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,16 @@ pub enum ClaimState {
     Settled,
     /// Its node died; nobody knows what left after `issued_up_to`.
     Lost,
+}
+
+impl fmt::Display for ClaimState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Settled => "settled",
+            Self::Lost => "lost",
+        })
+    }
 }
 
 /// A keyspace as it was created, and what may change about it.

@@ -3,9 +3,10 @@
 use crate::{
     args::{Cli, Command},
     client::Client,
-    import_args::{Export, Import},
+    import_args::{Audit, Export, Import},
 };
 
+mod audit;
 mod bench;
 mod decode;
 mod fill;
@@ -44,6 +45,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Import(Import::Keys(args)) => block_on(keys::run(&client()?, &args, global.json)),
         Command::Import(Import::Used(args)) => block_on(used::run(&client()?, &args, global.json)),
         Command::Import(Import::Legacy(args)) => block_on(legacy::import(&client()?, &args, global.json)),
+        Command::Audit(Audit::Export(args)) => block_on(audit::export(&client()?, &args)),
         Command::Export(Export::Legacy(args)) => block_on(legacy::export(&client()?, &args)),
         Command::Watch(args) => {
             if !block_on(watch::run(&global, &args))? {

@@ -13,8 +13,8 @@ use keymill_api::{
     AdvanceAnswer, AdvanceRequest, ClaimList, Code, LedgerView, NodeList, Problem, Refusal, TrackView,
     WorkerList, WorkerView,
 };
-use keymill_id::{KeyspaceName, Number};
-use keymill_ledger::{NodeName, Track, ops};
+use keymill_id::Number;
+use keymill_ledger::{NodeName, Track, WorkerId, ops};
 use serde::Deserialize;
 
 use super::{
@@ -187,12 +187,14 @@ pub(crate) async fn workers(
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimQuery {
     keyspace: String,
+    /// Whose, where time is reserved by worker.
+    worker: Option<u16>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 #[utoipa::path(get, path = "/v1/claims", tag = "ledger", summary = "Who reserved what, newest first",
-    params(("keyspace" = String, Query), ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000),
+    params(("keyspace" = String, Query), ("worker" = Option<u16>, Query), ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000),
            ("cursor" = Option<String>, Query)),
     responses((status = 200, body = ClaimList), (status = 422, body = Problem)))]
 pub(crate) async fn claims(
@@ -200,11 +202,10 @@ pub(crate) async fn claims(
     Extension(caller): Extension<Caller>,
     query: Result<Query<ClaimQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
-    let ClaimQuery { keyspace, limit, cursor } = keyspaces::query(query)?;
+    let ClaimQuery { keyspace, worker, limit, cursor } = keyspaces::query(query)?;
     let limit = keyspaces::page_limit(limit)?;
     caller.refuse_unless_seen(&keyspace)?;
-    let unknown = || Refusal::from(keymill_issuer::IssueError::KeyspaceNotFound);
-    let name = KeyspaceName::parse(&keyspace).map_err(|_| unknown())?;
+    let keyspace = state.node.keyspace(&keyspace).await?.name.clone();
     let before = match cursor {
         None => None,
         Some(text) => {
@@ -218,7 +219,8 @@ pub(crate) async fn claims(
             })?)
         }
     };
-    let op = ops::Claims { track: Track::of(name), before, limit: limit + 1 };
+    let track = Track { keyspace, worker: worker.map(WorkerId) };
+    let op = ops::Claims { track, before, limit: limit + 1 };
     let mut rows = state.node.ledger().claims(op).await.map_err(|error| Refusal::from(&error))?;
     let more = rows.len() > limit;
     rows.truncate(limit);
