@@ -26,7 +26,10 @@ fn claims_of_numbers_and_of_time_are_written_down() {
         Some("track,start,end,node,epoch,reserved_at,issued_up_to,last_issued_at,state")
     );
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    let settled = rows.iter().find(|row| row[8] == "settled").unwrap_or_else(|| panic!("the first life stopped cleanly: {csv}"));
+    let settled = rows
+        .iter()
+        .find(|row| row[8] == "settled")
+        .unwrap_or_else(|| panic!("the first life stopped cleanly: {csv}"));
     assert_eq!((settled[0], settled[3]), ("links", first.as_str()));
     assert!(rows.iter().all(|row| row[1].parse::<u64>().unwrap() < row[2].parse().unwrap()), "{csv}");
     let issued: u64 = settled[6].parse::<u64>().unwrap() - settled[1].parse::<u64>().unwrap();

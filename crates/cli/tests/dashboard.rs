@@ -60,6 +60,11 @@ fn it_opens_draws_and_asks_nobody_else() {
         &format!("[...document.querySelectorAll('canvas')].every({drawn})"),
     );
     page.until("claims are listed", "document.querySelectorAll('#claims-rows tr').length > 0");
+    page.choose("#claims-keyspace", "events");
+    page.until(
+        "so are a worker's",
+        "document.getElementById('claims-rows').textContent.includes(', worker 0')",
+    );
     page.until("workers are on the map", "document.querySelectorAll('.map i[data-state=live]').length === 1");
     assert!(page.text("#nodes-rows").contains(&home.node()));
     let host = format!("{}/", server.url());

@@ -36,7 +36,7 @@ function choices(all) {
   chosen = key;
   const of = (...schemes) => all.filter((keyspace) => schemes.includes(keyspace.scheme));
   fill("inspect-keyspace", all, "any");
-  fill("claims-keyspace", of("pool", "sequence"));
+  fill("claims-keyspace", of("pool", "sequence", "snowflake"));
   fill("take-keyspace", all.filter((keyspace) => keyspace.scheme !== "digest"));
   fill("link-keyspace", of("pool", "digest"));
   claims.begin();

@@ -3,6 +3,7 @@ import { ask } from "./api.js";
 import { at, bar, el, grouped, write } from "./text.js";
 
 const SHOWN_MAX = 200;
+const WORKERS_MAX = 32;
 let claims = [];
 let round = 0;
 
@@ -20,13 +21,20 @@ async function load() {
   if (!keyspace) return;
   const mine = round += 1;
   try {
-    const found = await ask(`/v1/claims?limit=1000&keyspace=${encodeURIComponent(keyspace)}`);
+    const found = await Promise.all((await tracks(encodeURIComponent(keyspace))).map((track) => ask(`/v1/claims?limit=1000&${track}`)));
     if (mine !== round) return;
-    claims = found.claims;
+    claims = found.flatMap((page) => page.claims).sort((a, b) => b.reserved_at.localeCompare(a.reserved_at));
     show();
   } catch (refused) {
     write(at("claims-count"), refused.message);
   }
+}
+
+// Numbers are reserved by keyspace, time by worker.
+async function tracks(keyspace) {
+  const { workers } = await ask(`/v1/workers?keyspace=${keyspace}`);
+  if (!workers.length) return [`keyspace=${keyspace}`];
+  return workers.slice(0, WORKERS_MAX).map(({ worker }) => `keyspace=${keyspace}&worker=${worker}`);
 }
 
 function show() {
@@ -47,7 +55,9 @@ function holds(claim, wanted) {
 function row(claim) {
   const all = Number(claim.end) - Number(claim.start);
   const share = all ? (Number(claim.issued_up_to) - Number(claim.start)) / all : 0;
-  return el("tr", {}, el("td", {}, claim.reserved_at), el("th", { scope: "row" }, claim.node), el("td", {}, claim.state),
+  const worker = claim.track.split("/")[1];
+  const who = worker === undefined ? claim.node : `${claim.node}, worker ${worker}`;
+  return el("tr", {}, el("td", {}, claim.reserved_at), el("th", { scope: "row" }, who), el("td", {}, claim.state),
     el("td", { class: "n" }, grouped(claim.start)), el("td", { class: "n" }, grouped(claim.end)),
     el("td", {}, bar(share, `${Math.round(share * 100)} % issued`)), el("td", { class: "n" }, grouped(claim.issued_up_to)));
 }
