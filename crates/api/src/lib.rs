@@ -5,6 +5,7 @@
 
 mod body;
 mod decode;
+mod history;
 mod incident;
 mod keys;
 mod keyspace;
@@ -19,6 +20,7 @@ mod token;
 
 pub use body::parse;
 pub use decode::{DecodeAnswer, RangeAnswer, ReadingView};
+pub use history::{LevelHistory, LevelPoint};
 pub use incident::{IncidentList, IncidentView};
 pub use keymill_wire::{Code, Grpc, grpc};
 pub use keys::{IdView, KeyView, TakeAnswer, TakeRequest};

@@ -68,6 +68,8 @@ fn it_opens_draws_and_asks_nobody_else() {
     page.until("workers are on the map", "document.querySelectorAll('.map i[data-state=live]').length === 1");
     assert!(page.text("#nodes-rows").contains(&home.node()));
     let host = format!("{}/", server.url());
+    let past = format!("{host}v1/keyspaces/links/history");
+    assert!(page.requests().contains(&past), "what was before the page was opened is on its charts too");
     for asked in page.requests() {
         assert!(asked.starts_with(&host), "it asked for {asked}");
     }

@@ -508,3 +508,26 @@ fn addresses_that_call_people_are_not_shown() {
     assert!(!shown.contains("s3cret"), "{shown}");
     assert!(shown.contains("https://hooks.example/***") && shown.contains("watch.sinks[0].url"), "{shown}");
 }
+
+#[test]
+fn where_a_level_stood_is_remembered_for_charts() {
+    let home = Home::new();
+    let server = start_server(&home, "");
+    let history = |keyspace: &str| server.get(&format!("/v1/keyspaces/{keyspace}/history"));
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let levels = || -> Vec<u64> {
+        let points = history("codes").json()["points"].as_array().unwrap().clone();
+        points.iter().map(|point| point["level"].as_str().unwrap().parse().unwrap()).collect()
+    };
+    let until = |is_so: &dyn Fn(&[u64]) -> bool| {
+        while !is_so(&levels()) {
+            assert!(std::time::Instant::now() < deadline, "{:?}", levels());
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until(&|levels| !levels.is_empty());
+    server.take("codes", 1000);
+    until(&|levels| levels.last().zip(levels.first()).is_some_and(|(last, first)| last + 1000 <= *first));
+    assert_eq!(history("codes").json()["interval_seconds"], 0.2);
+    assert_eq!(history("none").status, 404);
+}

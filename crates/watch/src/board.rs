@@ -10,17 +10,19 @@ use crate::{
     incident::Incident,
     moment::Moment,
     sample::Look,
+    trail::{Point, Trail},
     watch::{Judgement, Watch},
 };
 
 #[derive(Debug)]
 pub struct Board {
     watch: Mutex<Watch>,
+    trail: Mutex<Trail>,
 }
 
 impl Board {
     pub fn new(interval: Duration) -> Self {
-        Self { watch: Mutex::new(Watch::new(interval)) }
+        Self { watch: Mutex::new(Watch::new(interval)), trail: Mutex::default() }
     }
 
     /// Open incidents first, then the newest of those that are over.
@@ -33,8 +35,17 @@ impl Board {
         self.lock().levels().to_vec()
     }
 
+    /// Where a level stood at the looks before, the oldest first.
+    pub fn trail(&self, keyspace: &str) -> Vec<Point> {
+        self.trail.lock().expect("nothing panics while it holds the trail").of(keyspace)
+    }
+
     pub(crate) fn judge(&self, look: &Look, now: Moment) -> Judgement {
-        self.lock().judge(look, now)
+        let mut watch = self.lock();
+        let judgement = watch.judge(look, now);
+        let mut trail = self.trail.lock().expect("nothing panics while it holds the trail");
+        trail.extend(now.wall, watch.levels());
+        judgement
     }
 
     pub(crate) fn notified(&self, incident: u64, at: SystemTime) {

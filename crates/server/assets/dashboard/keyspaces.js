@@ -1,4 +1,5 @@
 // The table of keyspaces, each with a small chart of its level and rate, the marks drawn in.
+import { ask } from "./api.js";
 import { at, el, grouped, keep, lasting, short, write } from "./text.js";
 import { History } from "./history.js";
 import { keyspaceData, spark } from "./charts.js";
@@ -16,7 +17,9 @@ let rounds = 0;
 const seen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     const row = rows.get(target.dataset.name);
-    if (row) { row.visible = isIntersecting; if (isIntersecting) draw(row); }
+    if (!row) continue;
+    row.visible = isIntersecting;
+    if (isIntersecting) { draw(row); remember(target.dataset.name, row); }
   }
 }, { rootMargin: "100px" });
 
@@ -82,6 +85,17 @@ function record(row, now) {
   row.history.push(now, level === undefined || level === null ? null : Number(level), rate);
   row.chart.setAttribute("aria-label", `${name}: level ${short(level)}, ${short(rate)} keys a second`);
   if (row.visible) draw(row);
+}
+
+// What was before the page was opened; a server that does not say leaves the chart as it is.
+async function remember(name, row) {
+  if (row.remembered) return;
+  row.remembered = true;
+  try {
+    const { points } = await ask(`/v1/keyspaces/${encodeURIComponent(name)}/history`);
+    row.history.precede(points.map(({ time, level, rate }) => [Date.parse(time) / 1000, Number(level), rate]));
+    if (row.visible) draw(row);
+  } catch { row.remembered = false; }
 }
 
 function draw(row) {

@@ -37,6 +37,7 @@ mod body;
 mod dashboard;
 mod decode;
 mod docs;
+mod history;
 mod incidents;
 mod keyspaces;
 mod ledger;
@@ -273,6 +274,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/keyspaces/{ks}/used", post(links::import_used).fallback(only_post))
         .route("/v1/keyspaces/{ks}/fill", post(rows::fill).fallback(only_post))
         .route("/v1/keyspaces/{ks}/import", post(rows::import).fallback(only_post))
+        .route("/v1/keyspaces/{ks}/history", get(history::show).fallback(only_get))
         .route("/v1/keyspaces/{ks}/range", get(decode::range).fallback(only_get))
         .route("/v1/decode", get(decode::at).fallback(only_get))
         .route("/v1/decode/{id}", get(decode::decode).fallback(only_get))
