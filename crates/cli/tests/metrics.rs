@@ -105,7 +105,9 @@ fn every_protocol_is_timed_and_its_refusals_are_counted() {
     let redis = redis::Client::open(format!("redis://{}", server.resp.unwrap())).unwrap();
     let mut redis = redis.get_connection().unwrap();
     let mut pops = redis::pipe();
-    (0..100).for_each(|_| drop(pops.lpop("links", None)));
+    for _ in 0..100 {
+        pops.lpop("links", None);
+    }
     let popped: Vec<String> = pops.query(&mut redis).unwrap();
     assert_eq!(popped.len(), 100);
     redis::cmd("LPOP").arg("none").query::<()>(&mut redis).unwrap_err();
