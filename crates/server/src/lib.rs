@@ -18,6 +18,7 @@ mod resp;
 mod serve;
 mod telemetry;
 mod tls;
+mod trace;
 mod watch;
 pub mod web;
 

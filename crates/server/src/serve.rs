@@ -35,10 +35,14 @@ use crate::{
     notify, peers, registries,
     resp::{self, Front, listen::Threads},
     tls::{self, Tls},
+    trace::Traces,
 };
 
 /// How long the last visits may take to be written down.
 const CHORES_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long the last spans may take to be sent: nothing depends on them.
+const TRACES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The real addresses; a configured port may have been 0.
 #[derive(Debug)]
@@ -81,6 +85,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
     let is_new = witness.memory().ledger.is_none();
     let (ledger, file) = open_ledger(&config, &data_dir, &*clock, is_new).await?;
+    let traces = Traces::open(&config.trace, data_dir.node.as_str())?;
+    let ledger = traces.as_ref().map_or(ledger.clone(), |traces| traces.around(ledger));
     let database = registries::open(&config, file)?;
     let migrate = config.ledger.migrate;
     let registry = database.clone().map(|database| Registry::new(database, migrate));
@@ -122,18 +128,31 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         stopping.clone(),
     ));
     let (board, watching) = crate::watch::start(&node, &config.watch)?;
-    let state =
-        State::new(node.clone(), names.clone(), config.clone(), guard.clone(), board, listening.admin);
-    let state = Arc::new(state);
-    let app = App::new(state);
+    let state = State::new(
+        node.clone(),
+        names.clone(),
+        config.clone(),
+        guard.clone(),
+        board,
+        traces.clone(),
+        listening.admin,
+    );
+    let app = App::new(Arc::new(state));
     let listen = |listener, app| {
         tokio::spawn(listen::serve(listener, app, config.limits.clone(), tls.clone(), stopping.clone()))
     };
     let admin = admin.map(|listener| listen(listener, app.for_admins()));
     let http = listen(listener, app);
     let resp = resp.zip(listening.resp).map(|(listener, at)| {
-        let front =
-            Front::new(node.clone(), names.clone(), config.limits.clone(), guard.clone(), tls.clone(), at);
+        let front = Front::new(
+            node.clone(),
+            names.clone(),
+            config.limits.clone(),
+            guard.clone(),
+            tls.clone(),
+            at,
+            traces.clone(),
+        );
         let threads = Threads::start(&front, &stopping)?;
         anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping.clone())))
     });
@@ -153,6 +172,10 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let _ = tokio::time::timeout(CHORES_WITHIN, chores).await;
     let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
     let stopped = node.stop(left).await;
+    if let Some(traces) = traces {
+        let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
+        traces.close(left.min(TRACES_WITHIN)).await;
+    }
     data_dir.withdraw();
     if ended.is_ok() {
         tracing::info!(

@@ -193,6 +193,7 @@ fn coerce(default: Option<&Value>, text: &str) -> Value {
     match default {
         Some(Value::String(_)) => text_value(),
         Some(Value::Boolean(_)) => text.parse().map_or_else(|_| text_value(), Value::Boolean),
+        Some(Value::Float(_)) => text.parse().map_or_else(|_| text_value(), Value::Float),
         Some(Value::Array(_)) => {
             Value::Array(text.split(',').map(|item| Value::String(item.trim().to_owned())).collect())
         }

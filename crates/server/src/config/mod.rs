@@ -16,10 +16,12 @@ use crate::ledgers::{self, StoreUrl};
 
 mod layers;
 mod registry;
+mod trace;
 mod watch;
 
 pub use layers::{ConfigError, Layers, Setting, Source};
 pub use registry::{RegistryConfig, RegistryPlace};
+pub use trace::TraceConfig;
 pub use watch::{HeartbeatUrl, WatchConfig};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,7 @@ pub struct Config {
     pub watch: WatchConfig,
     pub auth: Auth,
     pub log: Log,
+    pub trace: TraceConfig,
     pub limits: Limits,
     #[serde(default)]
     pub keyspaces: toml::Table,
@@ -169,6 +172,7 @@ impl Default for Config {
             watch: WatchConfig::default(),
             auth: Auth { mode: AuthMode::Auto },
             log: Log { level: "info".to_owned(), format: LogFormat::Auto },
+            trace: TraceConfig::default(),
             limits: Limits {
                 count_max: 10_000,
                 stream_count_max: 1_000_000,
@@ -254,6 +258,7 @@ impl Config {
         self.registry_place()?;
         self.check_public_url()?;
         self.check_watch()?;
+        self.check_trace()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
             if let Err(error) =

@@ -29,6 +29,7 @@ use crate::{
     config::Config,
     grpc::{self, Grpc},
     names::Names,
+    trace::Traces,
 };
 
 mod answer;
@@ -50,6 +51,7 @@ pub(crate) mod status;
 mod stream;
 mod take;
 mod tokens;
+mod traced;
 
 use answer::{Body, Refused};
 use path::Path;
@@ -64,6 +66,8 @@ pub(crate) struct State {
     pub guard: Arc<Guard>,
     /// What the watcher found.
     pub board: Arc<Board>,
+    /// Who follows requests, if anyone collects what they see.
+    traces: Option<Arc<Traces>>,
     stage: stream::Stage,
     /// Where dangerous calls are answered, if not everywhere.
     admin: Option<SocketAddr>,
@@ -80,12 +84,13 @@ impl State {
         config: Config,
         guard: Arc<Guard>,
         board: Arc<Board>,
+        traces: Option<Arc<Traces>>,
         admin: Option<SocketAddr>,
     ) -> Self {
         let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
         let (desk, names_desk) = (places(config.limits.admin_requests), places(config.limits.name_requests));
         let (counters, stage) = Default::default();
-        Self { node, names, config, counters, guard, board, stage, admin, desk, names_desk }
+        Self { node, names, config, counters, guard, board, traces, stage, admin, desk, names_desk }
     }
 
     /// A place for a request that may wait for the ledger; the others need none.
@@ -181,6 +186,16 @@ impl App {
         }
     }
 
+    async fn route(&self, request: hyper::Request<Incoming>, is_grpc: bool) -> Response<Body> {
+        if is_grpc {
+            return self.ways.grpc.call(request).await.map(Body::Grpc);
+        }
+        let answered = self.answer(request).await;
+        let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
+        self.state.counters.answered(&response);
+        response
+    }
+
     /// Everything but gRPC.
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let caller = self.admit(request.method(), request.uri().path(), request.headers())?;
@@ -222,13 +237,13 @@ impl hyper::service::Service<hyper::Request<Incoming>> for App {
         Box::pin(async move {
             // The path first: taking keys is nearly all of the traffic.
             let takes = request.method() == Method::POST && mint_path(request.uri().path()).is_some();
-            if !takes && grpc::is_grpc(&request) {
-                return Ok(app.ways.grpc.call(request).await.map(Body::Grpc));
+            let is_grpc = !takes && grpc::is_grpc(&request);
+            if let Some(traces) = &app.state.traces
+                && let Some(parent) = traces.parent(request.headers())
+            {
+                return Ok(Box::pin(traced::answer(&app, traces, parent, request, is_grpc)).await);
             }
-            let answered = app.answer(request).await;
-            let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
-            app.state.counters.answered(&response);
-            Ok(response)
+            Ok(app.route(request, is_grpc).await)
         })
     }
 }

@@ -18,7 +18,7 @@ use super::{
     stream::Stream,
     table,
 };
-use crate::http::listen::told;
+use crate::{http::listen::told, trace};
 
 /// Answers beyond this are sent before another command is looked at. One answer may pass it by its own length.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -143,6 +143,7 @@ impl Connection {
 
     /// Carries out every whole command and sends the answers. False: that was the last one.
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
+        let span = self.front.follow(buffers.input.len());
         loop {
             let pause = self.execute(buffers);
             if !buffers.output.is_empty() {
@@ -153,7 +154,11 @@ impl Connection {
                 Pause::Send => {}
                 Pause::Close => return Ok(false),
                 Pause::Wait(later) => {
-                    let done = self.front.runtime.spawn(later).await;
+                    let done = match &span {
+                        None => self.front.runtime.spawn(later),
+                        Some(span) => self.front.runtime.spawn(trace::under(span, later)),
+                    };
+                    let done = done.await;
                     let done = done.unwrap_or_else(|_| Err(IssueError::Internal.into()));
                     let mut reply = self.reply(buffers);
                     match done {

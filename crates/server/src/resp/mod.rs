@@ -19,6 +19,8 @@ use std::{
 
 use keymill_api::Refusal;
 use keymill_issuer::{IssueError, Node};
+use opentelemetry::{KeyValue, trace::SpanKind};
+use opentelemetry_sdk::trace::Span;
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
@@ -26,6 +28,7 @@ use crate::{
     config::Limits,
     names::Names,
     tls::Tls,
+    trace::Traces,
 };
 
 mod admission;
@@ -47,6 +50,8 @@ pub(crate) struct Front {
     limits: Limits,
     guard: Arc<Guard>,
     tls: Option<Arc<Tls>>,
+    /// Who follows batches of commands, if anyone collects what they see.
+    traces: Option<Arc<Traces>>,
     port: u16,
     started: Instant,
     /// One for each connection that may be open.
@@ -70,6 +75,7 @@ impl Front {
         guard: Arc<Guard>,
         tls: Option<Arc<Tls>>,
         address: SocketAddr,
+        traces: Option<Arc<Traces>>,
     ) -> Arc<Self> {
         let seats = limits.resp_connections.min(u32::MAX as usize >> 1).min(Semaphore::MAX_PERMITS);
         let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
@@ -80,6 +86,7 @@ impl Front {
             limits,
             guard,
             tls,
+            traces,
             port: address.port(),
             started: Instant::now(),
             seats: Arc::new(Semaphore::new(seats)),
@@ -117,6 +124,18 @@ impl Front {
     async fn ask_names<T>(&self, asked: impl Future<Output = T>) -> Result<T, Refusal> {
         let _place = self.names_desk.try_acquire().map_err(|_| Refusal::from(IssueError::Overloaded))?;
         self.in_time(asked).await
+    }
+
+    /// The span of a batch of commands that is followed. The protocol has no place for who asks, so chance decides.
+    fn follow(&self, bytes: usize) -> Option<Span> {
+        let traces = self.traces.as_ref()?;
+        let parent = traces.by_chance()?;
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let attributes = vec![
+            KeyValue::new("network.protocol.name", "redis"),
+            KeyValue::new("keymill.received_bytes", bytes),
+        ];
+        Some(traces.span("redis commands", SpanKind::Server, attributes, &parent))
     }
 
     fn connected(&self) -> usize {
