@@ -61,7 +61,8 @@ impl Node {
         let is_empty = !self.settings.if_empty.is_empty()
             && self.ledger().survey(ops::Survey { at: self.now() }).await?.head.keyspaces == 0;
         let to_try = self.settings.if_empty.iter().filter(|_| is_empty);
-        for Wanted { name, stated, tuning } in self.settings.wanted.iter().chain(to_try) {
+        let own = self.own.load_full();
+        for Wanted { name, stated, tuning } in own.wanted.iter().chain(to_try) {
             self.establish(name, stated, tuning).await?;
         }
         self.reload(registration.changes).await?;

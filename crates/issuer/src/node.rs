@@ -44,6 +44,9 @@ const MISSES_MAX: usize = 10_000;
 const LOOKUPS_MAX: usize = 64;
 
 /// What a node needs to run.
+/// No ledger ever counts so many changes: the keyspaces have to be read again.
+const UNREAD: u64 = u64::MAX;
+
 #[derive(Debug)]
 pub struct NodeSettings {
     pub name: NodeName,
@@ -56,9 +59,8 @@ pub struct NodeSettings {
     pub keyspaces_max: u64,
     /// `limits.waiting_takes`: callers that may wait for keys of one keyspace.
     pub waiting_takes: usize,
-    /// What this node's config says of keyspaces' tuning; it wins over the ledger's.
-    pub tuning: HashMap<KeyspaceName, Tuning>,
-    /// Created if absent before the node serves; defined otherwise in the ledger, the node must not start.
+    /// Created if absent before the node serves; defined otherwise in the ledger, the node must not start. Their
+    /// tuning wins over the ledger's.
     pub wanted: Vec<Wanted>,
     /// Created too in a ledger that never had a keyspace, so that there is something to try.
     pub if_empty: Vec<Wanted>,
@@ -98,6 +100,21 @@ pub struct Wanted {
 }
 
 /// How a node fares.
+/// What a node's own config says of keyspaces: it may change while the node runs.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    tuning: HashMap<KeyspaceName, Tuning>,
+    pub wanted: Vec<Wanted>,
+}
+
+impl Own {
+    /// What is wanted is also tuned.
+    fn of(wanted: Vec<Wanted>) -> Self {
+        let tuning = wanted.iter().map(|wanted| (wanted.name.clone(), wanted.tuning.clone())).collect();
+        Self { tuning, wanted }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
     /// Not registered yet; `why` once the ledger could not be reached.
@@ -148,6 +165,8 @@ pub struct Node {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: NodeSettings,
     pub(crate) state: watch::Sender<NodeState>,
+    /// What this node's config says of keyspaces now.
+    pub(crate) own: ArcSwap<Own>,
     pub(crate) keyspaces: ArcSwap<Keyspaces>,
     /// Held while the map of keyspaces is changed.
     pub(crate) editing: tokio::sync::Mutex<()>,
@@ -198,12 +217,13 @@ impl Node {
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
         witness: Witness,
-        settings: NodeSettings,
+        mut settings: NodeSettings,
     ) -> std::io::Result<Arc<Self>> {
         let (hopper, milling) = mpsc::channel();
         let expected = Expected { wall: clock.wall(), elapsed: clock.elapsed() };
         let node = Arc::new(Self {
             pen: Pen::new(
+        let own = Own::of(std::mem::take(&mut settings.wanted));
                 ledger,
                 clock.clone(),
                 settings.name.clone(),
@@ -216,6 +236,7 @@ impl Node {
             state: watch::channel(NodeState::Starting { why: None }).0,
             keyspaces: ArcSwap::default(),
             editing: tokio::sync::Mutex::default(),
+            own: ArcSwap::from_pointee(own),
             edited: Mutex::default(),
             misses: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS_MAX),
@@ -460,6 +481,16 @@ impl Node {
     pub async fn withhold(
         &self,
         served: &Served,
+    /// This node's config says something else of keyspaces now. They exist already, as it states them; their tuning is
+    /// read anew, with the next heartbeat at the latest.
+    pub async fn want(self: &Arc<Self>, wanted: Vec<Wanted>) {
+        self.own.store(Arc::new(Own::of(wanted)));
+        let changes = self.changes.swap(UNREAD, Ordering::Relaxed);
+        if let Err(error) = self.reload(changes).await {
+            self.note(&error, "reload");
+        }
+    }
+
         numbers: Vec<Number>,
         kind: HoleKind,
     ) -> Result<Vec<Withheld>, LedgerError> {
@@ -533,8 +564,8 @@ impl Node {
             tracing::warn!(keyspace = %row.name, %error, "tuning in the ledger cannot be read; defaults are used");
             Tuning::default()
         });
-        let (none, own) = (Tuning::default(), self.settings.tuning.get(&row.name));
-        let own = own.unwrap_or(&none);
+        let (none, own) = (Tuning::default(), self.own.load());
+        let own = own.tuning.get(&row.name).unwrap_or(&none);
         Settings { tuned: own.over(&ledger), places: own.places_over(&ledger) }
     }
 

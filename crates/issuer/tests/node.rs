@@ -42,7 +42,6 @@ fn settings(node: &str) -> NodeSettings {
         timeout: Duration::from_millis(500),
         keyspaces_max: 100,
         waiting_takes: 1000,
-        tuning: HashMap::new(),
         wanted: vec![wanted("links", r#"{"scheme":"pool"}"#), wanted("tickets", r#"{"scheme":"sequence"}"#)],
         if_empty: Vec::new(),
         elsewhere: Vec::new(),

@@ -14,6 +14,7 @@ mod names;
 mod notify;
 mod peers;
 mod registries;
+mod reload;
 mod resp;
 mod serve;
 mod telemetry;
@@ -24,8 +25,9 @@ pub mod web;
 
 pub use data_dir::ServerFile;
 pub use http::openapi;
+pub use reload::Origin;
 pub use resp::frame;
 pub use serve::serve;
-pub use telemetry::start_logging;
+pub use telemetry::{LogLevel, start_logging};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

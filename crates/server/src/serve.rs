@@ -29,11 +29,13 @@ use crate::{
     config::{Config, LedgerUrl},
     data_dir::DataDir,
     descriptors,
-    http::{App, State, listen},
+    http::{App, Observers, State, listen},
     ledgers,
     names::{self, Names},
     notify, peers, registries,
+    reload::{Origin, Reloader},
     resp::{self, Front, listen::Threads},
+    telemetry::LogLevel,
     tls::{self, Tls},
     trace::Traces,
 };
@@ -64,9 +66,8 @@ impl Listening {
     }
 }
 
-/// Runs the server until it is told to stop. `has_file` says whether a config file was read: without
-/// one, an empty ledger gets keyspaces to try.
-pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
+/// Runs the server until it is told to stop. Where no config file was read, an empty ledger gets keyspaces to try.
+pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyhow::Result<()> {
     descriptors::raise_limit();
     let tls = Tls::open(&config.listen, config.limits.request_timeout.duration())?;
     let data_dir = DataDir::open(&config.data_dir, &config.node)?;
@@ -99,9 +100,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         timeout: config.ledger.timeout.duration(),
         keyspaces_max: config.limits.keyspaces,
         waiting_takes: config.limits.waiting_takes,
-        tuning: config.tuning()?,
-        wanted: config.keyspace_specs()?.into_iter().map(wanted).collect(),
-        if_empty: if has_file { Vec::new() } else { to_try().collect() },
+        wanted: config.wanted()?,
+        if_empty: if origin.file.is_some() { Vec::new() } else { to_try().collect() },
         elsewhere: peers::ask(&config).await?,
         version: crate::VERSION.to_owned(),
         address: format!("{}://{address}", listening.scheme()),
@@ -110,6 +110,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     };
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let hangups = signal(SignalKind::hangup())?;
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
     data_dir.announce(&listening)?;
     notify::start(&node);
@@ -127,16 +128,20 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         config.registry.sweep_interval.duration(),
         stopping.clone(),
     ));
+    let reloader = Reloader {
+        origin,
+        config: config.clone(),
+        log_level,
+        traces: traces.clone(),
+        node: Arc::downgrade(&node),
+        readings: Arc::default(),
+    };
+    let readings = reloader.readings.clone();
+    let reloading = tokio::spawn(reloader.run(hangups));
     let (board, watching) = crate::watch::start(&node, &config.watch)?;
-    let state = State::new(
-        node.clone(),
-        names.clone(),
-        config.clone(),
-        guard.clone(),
-        board,
-        traces.clone(),
-        listening.admin,
-    );
+    let observers = Observers { board, traces: traces.clone(), readings };
+    let state =
+        State::new(node.clone(), names.clone(), config.clone(), guard.clone(), observers, listening.admin);
     let app = App::new(Arc::new(state));
     let listen = |listener, app| {
         tokio::spawn(listen::serve(listener, app, config.limits.clone(), tls.clone(), stopping.clone()))
@@ -293,10 +298,6 @@ async fn open_ledger(
     }
     let file = store.file().clone();
     Ok((Arc::new(store), Some(file)))
-}
-
-fn wanted(spec: keymill_api::KeyspaceSpec) -> Wanted {
-    Wanted { name: spec.name, stated: spec.stated, tuning: spec.tuning }
 }
 
 /// What a first start without a config file creates, so that there is something to try.

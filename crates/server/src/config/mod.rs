@@ -2,23 +2,28 @@
 //!
 //! `config/keymill.toml` shows every key at its default with the trade-off; a test keeps the two equal.
 
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use keymill_api::KeyspaceSpec;
-use keymill_id::{Definition, KeyspaceName, Secret};
+use keymill_id::{Definition, Secret};
 use keymill_issuer::{
+    Wanted,
     quantity::{Size, Span},
-    tuning::Tuning,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::ledgers::{self, StoreUrl};
+use crate::{
+    ledgers::{self, StoreUrl},
+    telemetry,
+};
 
+mod changes;
 mod layers;
 mod registry;
 mod trace;
 mod watch;
 
+pub use changes::Change;
 pub use layers::{ConfigError, Layers, Setting, Source};
 pub use registry::{RegistryConfig, RegistryPlace};
 pub use trace::TraceConfig;
@@ -243,6 +248,10 @@ impl Config {
             ("limits.name_requests", self.limits.name_requests),
         ] {
             if places == 0 {
+        if let Err(error) = telemetry::filter(level) {
+            let problem = format!("is `{}`, which is no filter: {error}", level.escape_debug());
+            return wrong("log.level", problem);
+        }
                 return wrong(setting, "must be at least 1".to_owned());
             }
         }
@@ -365,6 +374,12 @@ impl Config {
                 Ok(serde_json::Value::Object(fields)) => fields,
                 _ => {
                     let problem = "is not a table; write [keyspaces.NAME]".to_owned();
+    /// The same as the node wants them.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, ConfigError> {
+        let wanted = |KeyspaceSpec { name, stated, tuning }| Wanted { name, stated, tuning };
+        Ok(self.keyspace_specs()?.into_iter().map(wanted).collect())
+    }
+
                     return Err(ConfigError::Contradiction { setting, problem });
                 }
             };
@@ -381,11 +396,6 @@ impl Config {
             })
         };
         self.keyspaces.iter().map(spec).collect()
-    }
-
-    /// What this node's file says of tuning; it wins over the ledger's.
-    pub fn tuning(&self) -> Result<HashMap<KeyspaceName, Tuning>, ConfigError> {
-        Ok(self.keyspace_specs()?.into_iter().map(|spec| (spec.name, spec.tuning)).collect())
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
     config::Config,
     grpc::{self, Grpc},
     names::Names,
+    reload::Readings,
     trace::Traces,
 };
 
@@ -45,6 +46,7 @@ pub(crate) mod listen;
 mod metrics;
 pub mod openapi;
 mod path;
+mod readiness;
 mod redirect;
 mod rows;
 pub(crate) mod status;
@@ -56,6 +58,17 @@ mod traced;
 use answer::{Body, Refused};
 use path::Path;
 
+/// Who sees how the process fares.
+#[derive(Debug)]
+pub(crate) struct Observers {
+    /// What the watcher found.
+    pub board: Arc<Board>,
+    /// Who follows requests, if anyone collects what they see.
+    pub traces: Option<Arc<Traces>>,
+    /// How the configuration was last read again.
+    pub readings: Arc<Readings>,
+}
+
 /// What handlers need.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -66,8 +79,8 @@ pub(crate) struct State {
     pub guard: Arc<Guard>,
     /// What the watcher found.
     pub board: Arc<Board>,
-    /// Who follows requests, if anyone collects what they see.
     traces: Option<Arc<Traces>>,
+    readings: Arc<Readings>,
     stage: stream::Stage,
     /// Where dangerous calls are answered, if not everywhere.
     admin: Option<SocketAddr>,
@@ -83,14 +96,14 @@ impl State {
         names: Arc<Names>,
         config: Config,
         guard: Arc<Guard>,
-        board: Arc<Board>,
-        traces: Option<Arc<Traces>>,
+        observers: Observers,
         admin: Option<SocketAddr>,
     ) -> Self {
         let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
         let (desk, names_desk) = (places(config.limits.admin_requests), places(config.limits.name_requests));
         let (counters, stage) = Default::default();
-        Self { node, names, config, counters, guard, board, traces, stage, admin, desk, names_desk }
+        let Observers { board, traces, readings } = observers;
+        Self { node, names, config, counters, guard, board, traces, readings, stage, admin, desk, names_desk }
     }
 
     /// A place for a request that may wait for the ledger; the others need none.
