@@ -15,6 +15,7 @@ mod lend;
 mod lifecycle;
 pub mod meter;
 mod milled;
+pub mod news;
 mod node;
 pub mod pen;
 pub mod quantity;

@@ -71,6 +71,7 @@ impl Node {
             "node `{}` serves (start {})", self.name(), registration.epoch
         );
         self.failures.store(0, Ordering::Relaxed);
+        self.halted.over();
         self.set_state(NodeState::Serving);
         Ok(())
     }
@@ -246,7 +247,10 @@ async fn try_to_join(node: &Arc<Node>, halted_since: &mut Option<Instant>) -> Re
                     }
                 }
                 Err(LedgerError::NotHalted) => {}
-                Err(error) => tracing::warn!(%error, "the witness could not be reported: {error}"),
+                Err(error) if node.halted.is_new(&error) => {
+                    tracing::warn!(%error, "the witness could not be reported: {error}");
+                }
+                Err(_) => {}
             }
             Err(node.settings.heartbeat.min(Duration::from_secs(1)))
         }

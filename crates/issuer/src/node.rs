@@ -26,6 +26,7 @@ use crate::{
     error::IssueError,
     lifecycle,
     milled::Hopper,
+    news::News,
     pen::Pen,
     quantity::Span,
     refill,
@@ -43,10 +44,10 @@ const MISSES_MAX: usize = 10_000;
 /// Look-ups of unknown names under way at a time; a ledger that is stuck holds no more callers than these.
 const LOOKUPS_MAX: usize = 64;
 
-/// What a node needs to run.
 /// No ledger ever counts so many changes: the keyspaces have to be read again.
 const UNREAD: u64 = u64::MAX;
 
+/// What a node needs to run.
 #[derive(Debug)]
 pub struct NodeSettings {
     pub name: NodeName,
@@ -99,7 +100,6 @@ pub struct Wanted {
     pub tuning: Tuning,
 }
 
-/// How a node fares.
 /// What a node's own config says of keyspaces: it may change while the node runs.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
@@ -115,6 +115,7 @@ impl Own {
     }
 }
 
+/// How a node fares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
     /// Not registered yet; `why` once the ledger could not be reached.
@@ -164,9 +165,9 @@ pub struct Node {
     pub(crate) pen: Pen,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: NodeSettings,
-    pub(crate) state: watch::Sender<NodeState>,
     /// What this node's config says of keyspaces now.
     pub(crate) own: ArcSwap<Own>,
+    pub(crate) state: watch::Sender<NodeState>,
     pub(crate) keyspaces: ArcSwap<Keyspaces>,
     /// Held while the map of keyspaces is changed.
     pub(crate) editing: tokio::sync::Mutex<()>,
@@ -178,6 +179,8 @@ pub struct Node {
     /// Wakes the supervisor out of its heartbeat's pause.
     pub(crate) nudge: Notify,
     pub(crate) failures: AtomicU32,
+    /// What keeps a halted ledger from going on.
+    pub(crate) halted: News,
     /// The ledger's `changes` when the keyspaces were last read.
     pub(crate) changes: AtomicU64,
     /// Once we know it.
@@ -220,10 +223,10 @@ impl Node {
         mut settings: NodeSettings,
     ) -> std::io::Result<Arc<Self>> {
         let (hopper, milling) = mpsc::channel();
+        let own = Own::of(std::mem::take(&mut settings.wanted));
         let expected = Expected { wall: clock.wall(), elapsed: clock.elapsed() };
         let node = Arc::new(Self {
             pen: Pen::new(
-        let own = Own::of(std::mem::take(&mut settings.wanted));
                 ledger,
                 clock.clone(),
                 settings.name.clone(),
@@ -233,16 +236,17 @@ impl Node {
             ),
             clock,
             settings,
+            own: ArcSwap::from_pointee(own),
             state: watch::channel(NodeState::Starting { why: None }).0,
             keyspaces: ArcSwap::default(),
             editing: tokio::sync::Mutex::default(),
-            own: ArcSwap::from_pointee(own),
             edited: Mutex::default(),
             misses: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS_MAX),
             hopper,
             nudge: Notify::new(),
             failures: AtomicU32::new(0),
+            halted: News::default(),
             changes: AtomicU64::new(0),
             identity: Mutex::default(),
             expected: Mutex::new(expected),
@@ -477,10 +481,6 @@ impl Node {
         Ok(row)
     }
 
-    /// Makes holes in a keyspace, so that its pool never issues these numbers. Grants nothing.
-    pub async fn withhold(
-        &self,
-        served: &Served,
     /// This node's config says something else of keyspaces now. They exist already, as it states them; their tuning is
     /// read anew, with the next heartbeat at the latest.
     pub async fn want(self: &Arc<Self>, wanted: Vec<Wanted>) {
@@ -491,6 +491,10 @@ impl Node {
         }
     }
 
+    /// Makes holes in a keyspace, so that its pool never issues these numbers. Grants nothing.
+    pub async fn withhold(
+        &self,
+        served: &Served,
         numbers: Vec<Number>,
         kind: HoleKind,
     ) -> Result<Vec<Withheld>, LedgerError> {

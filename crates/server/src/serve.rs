@@ -166,26 +166,32 @@ pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyho
     let ended = run(&node, &config, &listening, guard.is_on(), stops).await;
     let begun = Instant::now();
     notify::stopping();
+    // First of all nobody is sent here any more.
+    node.drain();
     let _ = stop.send(true);
     // What a stop leaves behind is no trouble.
     watching.abort();
-    node.drain();
+    reloading.abort();
     let _ = http.await;
     for other in [admin, resp].into_iter().flatten() {
         let _ = other.await;
     }
-    let _ = tokio::time::timeout(CHORES_WITHIN, chores).await;
-    let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
-    let stopped = node.stop(left).await;
+    // Who was answered meanwhile is counted as well.
+    let last_chores = async {
+        let _ = chores.await;
+        names.write_visits().await;
+    };
+    let left = || config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
+    let _ = tokio::time::timeout(CHORES_WITHIN.min(left() / 2), last_chores).await;
+    let stopped = node.stop(left()).await;
     if let Some(traces) = traces {
-        let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
-        traces.close(left.min(TRACES_WITHIN)).await;
+        traces.close(left().min(TRACES_WITHIN)).await;
     }
     data_dir.withdraw();
     if ended.is_ok() {
         tracing::info!(
-            given_back = stopped.given_back,
-            burned = stopped.burned,
+            numbers_given_back = stopped.given_back,
+            numbers_burned = stopped.burned,
             "stopped: {} numbers given back, {} burned",
             stopped.given_back,
             stopped.burned

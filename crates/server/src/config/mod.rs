@@ -146,6 +146,14 @@ pub struct Limits {
     pub idempotency: Span,
 }
 
+impl Limits {
+    /// How much of a stop is for callers; the rest of `drain_timeout` is for giving back, or one who does not read
+    /// would burn the stock.
+    pub fn finish_within(&self) -> Duration {
+        self.drain_timeout.duration() * 3 / 4
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -240,6 +248,10 @@ impl Config {
             let problem = format!("is `{}`; choose {}", level.escape_debug(), words.join(", "));
             return wrong("log.level", problem);
         }
+        if let Err(error) = telemetry::filter(level) {
+            let problem = format!("is `{}`, which is no filter: {error}", level.escape_debug());
+            return wrong("log.level", problem);
+        }
         for (setting, places) in [
             ("limits.connections", self.limits.connections),
             ("limits.resp_connections", self.limits.resp_connections),
@@ -248,10 +260,6 @@ impl Config {
             ("limits.name_requests", self.limits.name_requests),
         ] {
             if places == 0 {
-        if let Err(error) = telemetry::filter(level) {
-            let problem = format!("is `{}`, which is no filter: {error}", level.escape_debug());
-            return wrong("log.level", problem);
-        }
                 return wrong(setting, "must be at least 1".to_owned());
             }
         }
@@ -366,6 +374,12 @@ impl Config {
         }
     }
 
+    /// The same as the node wants them.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, ConfigError> {
+        let wanted = |KeyspaceSpec { name, stated, tuning }| Wanted { name, stated, tuning };
+        Ok(self.keyspace_specs()?.into_iter().map(wanted).collect())
+    }
+
     /// The keyspaces this file wants to exist.
     pub fn keyspace_specs(&self) -> Result<Vec<KeyspaceSpec>, ConfigError> {
         let spec = |(name, fields): (&String, &toml::Value)| {
@@ -374,12 +388,6 @@ impl Config {
                 Ok(serde_json::Value::Object(fields)) => fields,
                 _ => {
                     let problem = "is not a table; write [keyspaces.NAME]".to_owned();
-    /// The same as the node wants them.
-    pub fn wanted(&self) -> Result<Vec<Wanted>, ConfigError> {
-        let wanted = |KeyspaceSpec { name, stated, tuning }| Wanted { name, stated, tuning };
-        Ok(self.keyspace_specs()?.into_iter().map(wanted).collect())
-    }
-
                     return Err(ConfigError::Contradiction { setting, problem });
                 }
             };
