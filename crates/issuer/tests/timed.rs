@@ -1,7 +1,7 @@
 //! Time-ordered IDs under clocks that lie: whatever a clock does, no ID comes twice.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
     path::Path,
     sync::{
         Arc,
