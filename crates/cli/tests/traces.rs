@@ -8,6 +8,7 @@ use std::{
 };
 
 use keymill_api::grpc::{StreamRequest, TakeRequest, keymill_client::KeymillClient};
+use keymill_engines::certificates::Certificates;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -17,7 +18,10 @@ use opentelemetry_proto::tonic::{
     trace::v1::{Span, span::SpanKind},
 };
 use serde_json::json;
-use tonic::{Request, Response, Status};
+use tonic::{
+    Request, Response, Status,
+    transport::{Identity, ServerTlsConfig},
+};
 
 mod harness;
 #[allow(dead_code, reason = "each test file uses a part of it")]
@@ -65,6 +69,10 @@ impl TraceService for Ears {
 
 impl Collector {
     fn start() -> Self {
+        Self::behind(tonic::transport::Server::builder())
+    }
+
+    fn behind(mut server: tonic::transport::Server) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -72,11 +80,8 @@ impl Collector {
         let (heard, resources) = (Arc::default(), Arc::default());
         let ears = Ears { heard: Arc::clone(&heard), resources: Arc::clone(&resources) };
         let incoming = tonic::transport::server::TcpIncoming::from(listener);
-        runtime.spawn(
-            tonic::transport::Server::builder()
-                .add_service(TraceServiceServer::new(ears))
-                .serve_with_incoming(incoming),
-        );
+        let service = TraceServiceServer::new(ears);
+        runtime.spawn(async move { server.add_service(service).serve_with_incoming(incoming).await });
         Self { address, heard, resources, _runtime: runtime }
     }
 
@@ -298,6 +303,26 @@ fn nothing_depends_on_the_collector() {
         // `terminate` fails if it takes longer than a stop may.
         server.terminate();
     }
+}
+
+#[test]
+fn a_collector_that_speaks_tls_is_trusted_as_the_machine_trusts_it() {
+    let (home, certificates) = (Home::new(), Certificates::make().unwrap());
+    let read = |name: &str| std::fs::read(certificates.file(name)).unwrap();
+    let identity = Identity::from_pem(read("server.pem"), read("server.key"));
+    let tls = ServerTlsConfig::new().identity(identity);
+    let collector = Collector::behind(tonic::transport::Server::builder().tls_config(tls).unwrap());
+    let sending = || sending(&home, &format!("https://{}", collector.address), "0");
+    let server = sending().start();
+    take(&server, &followed());
+    server.logged("traces do not reach");
+    server.terminate();
+    assert_eq!(collector.spans(), [], "nobody vouches for it");
+    let authority = certificates.file("ca.pem");
+    let server = sending().environment("SSL_CERT_FILE", authority.to_str().unwrap()).start();
+    take(&server, &followed());
+    collector.span("POST /v1/keyspaces/{ks}/keys");
+    server.terminate();
 }
 
 #[test]

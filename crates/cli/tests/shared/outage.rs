@@ -69,6 +69,12 @@ fn outlives_an_outage(url: &str, mut crash: impl FnMut(), mut restart: impl FnMu
     let stock = use_up(&server, &mut seen);
     assert!(stock >= 100, "{stock} keys are no stock");
     assert_eq!(server.get("/healthz").status, 200);
+    let unready = server.until_unready("ledger_unavailable");
+    let checks = unready["checks"].as_array().unwrap();
+    let stock = checks.iter().find(|check| check["check"] == "stock").unwrap();
+    assert_eq!(stock["state"], "failed", "{unready}");
+    assert!(stock["detail"].as_str().unwrap().contains("`tickets` is used up"), "{unready}");
+    assert!(stock["next"].as_str().unwrap().contains("bring the ledger's engine back"), "{unready}");
     server.logged("retrying");
     restart();
     let deadline = Instant::now() + PATIENCE;
