@@ -57,6 +57,9 @@ const WAIT: &str = "wait: it serves as soon as it has joined its ledger";
 const BRING_BACK: &str = "bring the ledger's engine back; keys are served again by themselves";
 const ADVANCE: &str = "see `keymill ledger show`, then `keymill ledger advance`";
 
+/// Keyspaces that a check names; more are only counted.
+const NAMED_MAX: usize = 8;
+
 pub(super) fn checks(node: &Node) -> Vec<Looked> {
     let state = node.state().borrow().clone();
     let is_serving = state == NodeState::Serving;
@@ -100,12 +103,22 @@ fn stock(node: &Node) -> Found {
     if node.ledger_answers() {
         return Found::Fine;
     }
-    let dry = node.all_known().into_iter().find(|served| served.has_run_dry());
-    dry.map_or(Found::Fine, |served| Found::Bad {
+    let known = node.all_known();
+    let mut dry: Vec<_> = known.iter().filter(|served| served.has_run_dry()).map(|dry| &dry.name).collect();
+    if dry.is_empty() {
+        return Found::Fine;
+    }
+    dry.sort();
+    let mut named: Vec<_> = dry.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
+    if dry.len() > NAMED_MAX {
+        named.push(format!("{} more", dry.len() - NAMED_MAX));
+    }
+    let named = named.join(", ");
+    Found::Bad {
         code: Code::LedgerUnavailable,
-        detail: format!("the ledger does not answer, and the stock of `{}` is used up", served.name),
+        detail: format!("the ledger does not answer, and the stock of {named} is used up"),
         next: BRING_BACK,
-    })
+    }
 }
 
 /// So is a clock that may not go on.
