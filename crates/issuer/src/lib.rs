@@ -17,6 +17,7 @@ pub mod meter;
 mod milled;
 pub mod news;
 mod node;
+mod own;
 pub mod pen;
 pub mod quantity;
 mod refill;

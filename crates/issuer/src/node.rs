@@ -27,6 +27,7 @@ use crate::{
     lifecycle,
     milled::Hopper,
     news::News,
+    own::Own,
     pen::Pen,
     quantity::Span,
     refill,
@@ -43,9 +44,6 @@ const MISS_FOR: Duration = Duration::from_secs(1);
 const MISSES_MAX: usize = 10_000;
 /// Look-ups of unknown names under way at a time; a ledger that is stuck holds no more callers than these.
 const LOOKUPS_MAX: usize = 64;
-
-/// No ledger ever counts so many changes: the keyspaces have to be read again.
-const UNREAD: u64 = u64::MAX;
 
 /// What a node needs to run.
 #[derive(Debug)]
@@ -98,21 +96,6 @@ pub struct Wanted {
     pub name: KeyspaceName,
     pub stated: Stated,
     pub tuning: Tuning,
-}
-
-/// What a node's own config says of keyspaces: it may change while the node runs.
-#[derive(Debug, Default)]
-pub(crate) struct Own {
-    tuning: HashMap<KeyspaceName, Tuning>,
-    pub wanted: Vec<Wanted>,
-}
-
-impl Own {
-    /// What is wanted is also tuned.
-    fn of(wanted: Vec<Wanted>) -> Self {
-        let tuning = wanted.iter().map(|wanted| (wanted.name.clone(), wanted.tuning.clone())).collect();
-        Self { tuning, wanted }
-    }
 }
 
 /// How a node fares.
@@ -479,16 +462,6 @@ impl Node {
         let row = self.pen.tune_keyspace(name, tuning).await.inspect_err(|error| self.note(error, "tune"))?;
         let _ = self.admit(&row).await;
         Ok(row)
-    }
-
-    /// This node's config says something else of keyspaces now. They exist already, as it states them; their tuning is
-    /// read anew, with the next heartbeat at the latest.
-    pub async fn want(self: &Arc<Self>, wanted: Vec<Wanted>) {
-        self.own.store(Arc::new(Own::of(wanted)));
-        let changes = self.changes.swap(UNREAD, Ordering::Relaxed);
-        if let Err(error) = self.reload(changes).await {
-            self.note(&error, "reload");
-        }
     }
 
     /// Makes holes in a keyspace, so that its pool never issues these numbers. Grants nothing.
