@@ -42,6 +42,6 @@ pub use rows::{
     RowsView,
 };
 pub use snapshot::{KeyspaceGlance, NodeGlance, Snapshot, WorkerMap};
-pub use status::{Health, HealthLedger, Readiness, Reason};
+pub use status::{Check, CheckState, Health, HealthLedger, Readiness, Reason};
 pub use time::{parse_time, rfc3339};
 pub use token::{CreatedToken, NewToken, Scope, TokenList, TokenView};

@@ -34,16 +34,44 @@ pub struct HealthLedger {
     pub answered_at: Option<String>,
 }
 
-/// `GET /readyz`
+/// `GET /readyz`: whether the node serves keys, and what it looked at to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
     pub ready: bool,
+    /// Why it does not; absent if it does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     pub code: Code,
     pub detail: String,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Check {
+    /// `node`, `ledger`, `stock`, `clock` or `configuration`.
+    #[schema(example = "ledger")]
+    pub check: String,
+    pub state: CheckState,
+    /// What was seen, if it is not as it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckState {
+    Ok,
+    /// Keys are served all the same.
+    Warning,
+    /// No keys are served because of it.
+    Failed,
 }

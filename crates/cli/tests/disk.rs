@@ -362,7 +362,12 @@ fn a_quiet_server_says_when_its_ledger_is_gone_and_when_it_is_back() {
         until("ok");
         disk.fill();
         until("unreachable");
-        assert_eq!(server.get("/readyz").status, 200, "there is stock");
+        let ready = server.get("/readyz");
+        assert_eq!(ready.status, 200, "there is stock");
+        let checks = ready.json()["checks"].as_array().unwrap().clone();
+        let ledger = checks.iter().find(|check| check["check"] == "ledger").unwrap();
+        assert_eq!(ledger["state"], "warning", "{checks:?}");
+        assert!(ledger["next"].as_str().unwrap().contains("bring its engine back"), "{ledger}");
         assert_eq!(server.take("tickets", 1).len(), 1);
         disk.free();
     }

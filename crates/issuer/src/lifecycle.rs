@@ -61,7 +61,8 @@ impl Node {
         let is_empty = !self.settings.if_empty.is_empty()
             && self.ledger().survey(ops::Survey { at: self.now() }).await?.head.keyspaces == 0;
         let to_try = self.settings.if_empty.iter().filter(|_| is_empty);
-        for Wanted { name, stated, tuning } in self.settings.wanted.iter().chain(to_try) {
+        let own = self.own.load_full();
+        for Wanted { name, stated, tuning } in own.wanted.iter().chain(to_try) {
             self.establish(name, stated, tuning).await?;
         }
         self.reload(registration.changes).await?;
@@ -70,6 +71,7 @@ impl Node {
             "node `{}` serves (start {})", self.name(), registration.epoch
         );
         self.failures.store(0, Ordering::Relaxed);
+        self.halted.over();
         self.set_state(NodeState::Serving);
         Ok(())
     }
@@ -250,7 +252,10 @@ async fn try_to_join(node: &Arc<Node>, halted_since: &mut Option<Instant>) -> Re
                     }
                 }
                 Err(LedgerError::NotHalted) => {}
-                Err(error) => tracing::warn!(%error, "the witness could not be reported: {error}"),
+                Err(error) if node.halted.is_new(&error) => {
+                    tracing::warn!(%error, "the witness could not be reported: {error}");
+                }
+                Err(_) => {}
             }
             Err(node.settings.heartbeat.min(Duration::from_secs(1)))
         }

@@ -27,6 +27,8 @@ use crate::{
     histogram::Histogram,
     lifecycle,
     milled::Hopper,
+    news::News,
+    own::Own,
     pen::Pen,
     quantity::Span,
     refill,
@@ -57,9 +59,8 @@ pub struct NodeSettings {
     pub keyspaces_max: u64,
     /// `limits.waiting_takes`: callers that may wait for keys of one keyspace.
     pub waiting_takes: usize,
-    /// What this node's config says of keyspaces' tuning; it wins over the ledger's.
-    pub tuning: HashMap<KeyspaceName, Tuning>,
-    /// Created if absent before the node serves; defined otherwise in the ledger, the node must not start.
+    /// Created if absent before the node serves; defined otherwise in the ledger, the node must not start. Their
+    /// tuning wins over the ledger's.
     pub wanted: Vec<Wanted>,
     /// Created too in a ledger that never had a keyspace, so that there is something to try.
     pub if_empty: Vec<Wanted>,
@@ -148,6 +149,8 @@ pub struct Node {
     pub(crate) pen: Pen,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: NodeSettings,
+    /// What this node's config says of keyspaces now.
+    pub(crate) own: ArcSwap<Own>,
     pub(crate) state: watch::Sender<NodeState>,
     pub(crate) keyspaces: ArcSwap<Keyspaces>,
     /// Held while the map of keyspaces is changed.
@@ -160,6 +163,8 @@ pub struct Node {
     /// Wakes the supervisor out of its heartbeat's pause.
     pub(crate) nudge: Notify,
     pub(crate) failures: AtomicU32,
+    /// What keeps a halted ledger from going on.
+    pub(crate) halted: News,
     /// The ledger's `changes` when the keyspaces were last read.
     pub(crate) changes: AtomicU64,
     /// Once we know it.
@@ -198,9 +203,10 @@ impl Node {
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
         witness: Witness,
-        settings: NodeSettings,
+        mut settings: NodeSettings,
     ) -> std::io::Result<Arc<Self>> {
         let (hopper, milling) = mpsc::channel();
+        let own = Own::of(std::mem::take(&mut settings.wanted));
         let expected = Expected { wall: clock.wall(), elapsed: clock.elapsed() };
         let node = Arc::new(Self {
             pen: Pen::new(
@@ -213,6 +219,7 @@ impl Node {
             ),
             clock,
             settings,
+            own: ArcSwap::from_pointee(own),
             state: watch::channel(NodeState::Starting { why: None }).0,
             keyspaces: ArcSwap::default(),
             editing: tokio::sync::Mutex::default(),
@@ -222,6 +229,7 @@ impl Node {
             hopper,
             nudge: Notify::new(),
             failures: AtomicU32::new(0),
+            halted: News::default(),
             changes: AtomicU64::new(0),
             identity: Mutex::default(),
             expected: Mutex::new(expected),
@@ -533,8 +541,8 @@ impl Node {
             tracing::warn!(keyspace = %row.name, %error, "tuning in the ledger cannot be read; defaults are used");
             Tuning::default()
         });
-        let (none, own) = (Tuning::default(), self.settings.tuning.get(&row.name));
-        let own = own.unwrap_or(&none);
+        let (none, own) = (Tuning::default(), self.own.load());
+        let own = own.tuning.get(&row.name).unwrap_or(&none);
         Settings { tuned: own.over(&ledger), places: own.places_over(&ledger) }
     }
 

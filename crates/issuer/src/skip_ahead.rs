@@ -24,13 +24,16 @@ pub(crate) fn grace(settings: &NodeSettings) -> Duration {
 pub(crate) async fn skip_ahead(node: &Node) {
     match advance(node).await {
         Ok(lifted) => tracing::warn!(
-            lifted = lifted.len(),
+            lifted_tracks = lifted.len(),
             "the ledger forgot writes it had acknowledged, and skips ahead of all that the nodes remember; \
              cursors lifted: {}",
             lifted.len()
         ),
         Err(LedgerError::NotHalted) => {}
-        Err(error) => tracing::warn!(%error, "the ledger cannot skip ahead yet: {error}"),
+        Err(error) if node.halted.is_new(&error) => {
+            tracing::warn!(%error, "the ledger cannot skip ahead yet: {error}");
+        }
+        Err(_) => {}
     }
 }
 

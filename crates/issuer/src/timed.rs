@@ -24,6 +24,7 @@ use crate::{
     clock::Clock,
     error::IssueError,
     haul::{Haul, Piece},
+    news::News,
     served::{Glance, Leftovers},
     stock::Offer,
     thread_lane,
@@ -50,6 +51,8 @@ pub(crate) struct Timed {
     changed: Notify,
     waiting: WaitingRoom,
     pub(crate) counters: Counters,
+    /// Why it has fewer workers than it wants.
+    pub(crate) unemployed: News,
     /// Live leases of all nodes, as of the last look.
     pub(crate) leased: AtomicU64,
 }
@@ -156,6 +159,7 @@ impl Timed {
             changed: Notify::new(),
             waiting: WaitingRoom::new(waiting),
             counters: Counters::default(),
+            unemployed: News::default(),
             leased: AtomicU64::new(0),
         }
     }

@@ -83,7 +83,9 @@ async fn tend(node: &Arc<Node>, timed: &Arc<Timed>) -> Duration {
             timed.troubled(IssueError::from_ledger(&error));
             if matches!(error, LedgerError::WorkerTaken { .. } | LedgerError::NoWorker { .. }) {
                 timed.counters.conflicts.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(keyspace = %timed.keyspace, %error, "{error}");
+                if timed.unemployed.is_new(&error) {
+                    tracing::warn!(keyspace = %timed.keyspace, %error, "{error}; retrying");
+                }
                 return Duration::from_secs(1);
             }
             node.note(&error, "worker");
@@ -103,7 +105,7 @@ async fn count(node: &Node, timed: &Timed) {
     let nearly_all = |leased: u64| leased * 100 >= capacity * NEARLY_ALL_PERCENT;
     if nearly_all(live) && !nearly_all(before) {
         tracing::warn!(
-            keyspace = %timed.keyspace, leased = live, capacity,
+            keyspace = %timed.keyspace, leased_workers = live, all_workers = capacity,
             "{live} of {capacity} workers of `{}` are in use", timed.keyspace
         );
     }
@@ -172,6 +174,7 @@ async fn hire(node: &Node, timed: &Timed, tuned: &Tuned, now: Timestamp) -> Resu
     let track = Track::of_worker(timed.keyspace.clone(), lease.worker);
     let now = timed.layout.tick_of_clock(wall);
     let reserved = reserve(node, timed, &track, now, window_ticks(timed, tuned)).await?;
+    timed.unemployed.over();
     tracing::info!(
         keyspace = %timed.keyspace, worker = lease.worker.0,
         "`{}` makes IDs as worker {}", timed.keyspace, lease.worker

@@ -1,12 +1,7 @@
 //! Whole nodes on a ledger that misbehaves: keys are taken while replies are lost, calls fail and slow
 //! down, the ledger goes back in time; none comes twice, and everything recovers by itself.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
 
 use keymill_id::{KeyspaceName, Stated};
 use keymill_issuer::{
@@ -42,7 +37,6 @@ fn settings(node: &str) -> NodeSettings {
         timeout: Duration::from_millis(500),
         keyspaces_max: 100,
         waiting_takes: 1000,
-        tuning: HashMap::new(),
         wanted: vec![wanted("links", r#"{"scheme":"pool"}"#), wanted("tickets", r#"{"scheme":"sequence"}"#)],
         if_empty: Vec::new(),
         elsewhere: Vec::new(),

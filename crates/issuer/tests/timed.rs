@@ -1,7 +1,7 @@
 //! Time-ordered IDs under clocks that lie: whatever a clock does, no ID comes twice.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
     path::Path,
     sync::{
         Arc,
@@ -64,10 +64,9 @@ fn start(ledger: &Arc<MemoryStore>, dir: &Path, node: &str, clock: Arc<Hands>, t
         timeout: Duration::from_millis(500),
         keyspaces_max: 100,
         waiting_takes: 1000,
-        wanted: vec![Wanted { name: events.clone(), stated, tuning: Tuning::default() }],
+        wanted: vec![Wanted { name: events, stated, tuning }],
         if_empty: Vec::new(),
         elsewhere: Vec::new(),
-        tuning: HashMap::from([(events, tuning)]),
         version: "test".to_owned(),
         address: String::new(),
         lanes: 2,

@@ -13,19 +13,23 @@ mod level;
 mod measures;
 mod names;
 mod notify;
+mod observers;
 mod peers;
 mod registries;
+mod reload;
 mod resp;
 mod serve;
 mod telemetry;
 mod tls;
+mod trace;
 mod watch;
 pub mod web;
 
 pub use data_dir::ServerFile;
 pub use http::openapi;
+pub use reload::Origin;
 pub use resp::frame;
 pub use serve::serve;
-pub use telemetry::start_logging;
+pub use telemetry::{LogLevel, start_logging};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -34,13 +34,21 @@ use crate::{
     ledgers,
     measures::Measures,
     names::{self, Names},
-    notify, peers, registries,
+    notify,
+    observers::Observers,
+    peers, registries,
+    reload::{Origin, Reloader},
     resp::{self, Front, listen::Threads},
+    telemetry::LogLevel,
     tls::{self, Tls},
+    trace::Traces,
 };
 
 /// How long the last visits may take to be written down.
 const CHORES_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long the last spans may take to be sent: nothing depends on them.
+const TRACES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The real addresses; a configured port may have been 0.
 #[derive(Debug)]
@@ -62,9 +70,8 @@ impl Listening {
     }
 }
 
-/// Runs the server until it is told to stop. `has_file` says whether a config file was read: without
-/// one, an empty ledger gets keyspaces to try.
-pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
+/// Runs the server until it is told to stop. Where no config file was read, an empty ledger gets keyspaces to try.
+pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyhow::Result<()> {
     descriptors::raise_limit();
     let tls = Tls::open(&config.listen, config.limits.request_timeout.duration())?;
     let data_dir = DataDir::open(&config.data_dir, &config.node)?;
@@ -83,6 +90,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let witness = Witness::open(&data_dir.witness(), &data_dir.node)?;
     let is_new = witness.memory().ledger.is_none();
     let (ledger, file) = open_ledger(&config, &data_dir, &*clock, is_new).await?;
+    let traces = Traces::open(&config.trace, data_dir.node.as_str())?;
+    let ledger = traces.as_ref().map_or(ledger.clone(), |traces| traces.around(ledger));
     let database = registries::open(&config, file)?;
     let migrate = config.ledger.migrate;
     let registry = database.clone().map(|database| Registry::new(database, migrate));
@@ -95,9 +104,8 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
         timeout: config.ledger.timeout.duration(),
         keyspaces_max: config.limits.keyspaces,
         waiting_takes: config.limits.waiting_takes,
-        tuning: config.tuning()?,
-        wanted: config.keyspace_specs()?.into_iter().map(wanted).collect(),
-        if_empty: if has_file { Vec::new() } else { to_try().collect() },
+        wanted: config.wanted()?,
+        if_empty: if origin.file.is_some() { Vec::new() } else { to_try().collect() },
         elsewhere: peers::ask(&config).await?,
         version: crate::VERSION.to_owned(),
         address: format!("{}://{address}", listening.scheme()),
@@ -106,6 +114,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     };
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let hangups = signal(SignalKind::hangup())?;
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
     data_dir.announce(&listening)?;
     notify::start(&node);
@@ -125,14 +134,24 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     ));
     let measures = Arc::new(Measures::new(config.metrics.durations));
     measures.served_by(&measures.http, vec![Handle::current().metrics()]);
+    let reloader = Reloader {
+        origin,
+        config: config.clone(),
+        log_level,
+        traces: traces.clone(),
+        node: Arc::downgrade(&node),
+        readings: Arc::default(),
+    };
+    let readings = reloader.readings.clone();
+    let reloading = tokio::spawn(reloader.run(hangups));
     let (board, watching) = crate::watch::start(&node, &config.watch)?;
+    let observers = Observers { board, measures, traces: traces.clone(), readings };
     let app = App::new(Arc::new(State::new(
         node.clone(),
         names.clone(),
         config.clone(),
         guard.clone(),
-        board,
-        measures.clone(),
+        observers.clone(),
         listening.admin,
     )));
     let listen = |listener, app| {
@@ -142,7 +161,7 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let http = listen(listener, app);
     let resp = resp.zip(listening.resp).map(|(listener, at)| {
         let (node, names, limits) = (node.clone(), names.clone(), config.limits.clone());
-        let front = Front::new(node, names, limits, guard.clone(), measures, tls.clone(), at);
+        let front = Front::new(node, names, limits, guard.clone(), &observers, tls.clone(), at);
         let threads = Threads::start(&front, &stopping)?;
         anyhow::Ok(tokio::spawn(resp::listen::serve(listener, front, threads, stopping.clone())))
     });
@@ -151,22 +170,32 @@ pub async fn serve(config: Config, has_file: bool) -> anyhow::Result<()> {
     let ended = run(&node, &config, &listening, guard.is_on(), stops).await;
     let begun = Instant::now();
     notify::stopping();
+    // First of all nobody is sent here any more.
+    node.drain();
     let _ = stop.send(true);
     // What a stop leaves behind is no trouble.
     watching.abort();
-    node.drain();
+    reloading.abort();
     let _ = http.await;
     for other in [admin, resp].into_iter().flatten() {
         let _ = other.await;
     }
-    let _ = tokio::time::timeout(CHORES_WITHIN, chores).await;
-    let left = config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
-    let stopped = node.stop(left).await;
+    // Who was answered meanwhile is counted as well.
+    let last_chores = async {
+        let _ = chores.await;
+        names.write_visits().await;
+    };
+    let left = || config.limits.drain_timeout.duration().saturating_sub(begun.elapsed());
+    let _ = tokio::time::timeout(CHORES_WITHIN.min(left() / 2), last_chores).await;
+    let stopped = node.stop(left()).await;
+    if let Some(traces) = traces {
+        traces.close(left().min(TRACES_WITHIN)).await;
+    }
     data_dir.withdraw();
     if ended.is_ok() {
         tracing::info!(
-            given_back = stopped.given_back,
-            burned = stopped.burned,
+            numbers_given_back = stopped.given_back,
+            numbers_burned = stopped.burned,
             "stopped: {} numbers given back, {} burned",
             stopped.given_back,
             stopped.burned
@@ -279,10 +308,6 @@ async fn open_ledger(
     }
     let file = store.file().clone();
     Ok((Arc::new(store), Some(file)))
-}
-
-fn wanted(spec: keymill_api::KeyspaceSpec) -> Wanted {
-    Wanted { name: spec.name, stated: spec.stated, tuning: spec.tuning }
 }
 
 /// What a first start without a config file creates, so that there is something to try.

@@ -101,7 +101,7 @@ fn say(notice: &Notice) {
     let Notice { subject, kind, summary, .. } = notice;
     let kind = kind.as_str();
     match notice.status {
-        Status::Firing => tracing::error!(%subject, kind, level = notice.level, "{summary}"),
-        Status::Resolved => tracing::info!(%subject, kind, level = notice.level, "{summary}"),
+        Status::Firing => tracing::error!(%subject, kind, level_keys = notice.level, "{summary}"),
+        Status::Resolved => tracing::info!(%subject, kind, level_keys = notice.level, "{summary}"),
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let global = cli.global;
     let client = || Client::new(&global, None);
     match cli.command {
-        Command::Serve(args) => serve::run(&args, global.json),
+        Command::Serve(args) => serve::run(args, global.json),
         Command::Take { keyspace, count } => block_on(take::run(&client()?, &keyspace, count, global.json)),
         Command::Inspect { keyspace, key } => {
             block_on(inspect::run(&client()?, &keyspace, &key, global.json))

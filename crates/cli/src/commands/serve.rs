@@ -2,24 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
-use keymill_server::config::{Config, Layers, Setting, Source};
+use keymill_server::{
+    Origin,
+    config::{Config, Layers, Setting, Source},
+};
 
 use crate::{args::Serve, output};
 
 /// Read when no file is named and this one is there.
 const USUAL_FILE: &str = "./keymill.toml";
 
-pub(crate) fn run(args: &Serve, json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: Serve, json: bool) -> anyhow::Result<()> {
     let file =
         args.config.clone().or_else(|| Path::new(USUAL_FILE).exists().then(|| PathBuf::from(USUAL_FILE)));
-    let (config, settings) = configure(args, file.as_deref())?;
+    let (config, settings) = configure(&args, file.as_deref())?;
     if args.check {
         print(&settings, json);
         return Ok(());
     }
-    keymill_server::start_logging(&config.log)?;
+    let log_level = keymill_server::start_logging(&config.log)?;
+    let again = file.clone();
+    let read = move || configure(&args, again.as_deref()).map(|(config, _)| config);
+    let origin = Origin { file, read: Box::new(read) };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(keymill_server::serve(config, file.is_some()));
+    let served = runtime.block_on(keymill_server::serve(config, origin, log_level));
     // A blocking call that hangs must not keep a stopped server from ending.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     served

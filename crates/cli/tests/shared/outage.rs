@@ -39,12 +39,12 @@ fn a_node_starts_without_its_engine_and_serves_once_it_is_there() {
     assert!(!one.file("keymill.db").exists());
 }
 
-/// Takes tickets one batch at a time until the stock is used up; returns how many there were.
-fn use_up(server: &Server, seen: &mut HashSet<String>) -> usize {
+/// Takes tickets one batch at a time until there is none; returns how many tickets there were.
+fn use_up(server: &Server, batch: u32, seen: &mut HashSet<String>) -> usize {
     let deadline = Instant::now() + PATIENCE;
     let before = seen.len();
     loop {
-        let answer = server.try_take("tickets", 100);
+        let answer = server.try_take("tickets", batch);
         if answer.status != 200 {
             assert_eq!(answer.status, 503, "{answer:?}");
             assert!(["ledger_unavailable", "out_of_stock"].contains(&answer.code().as_str()), "{answer:?}");
@@ -66,9 +66,15 @@ fn outlives_an_outage(url: &str, mut crash: impl FnMut(), mut restart: impl FnMu
     let mut seen: HashSet<String> = server.take("tickets", 100).into_iter().collect();
     server.until_stocked(&["tickets"]);
     crash();
-    let stock = use_up(&server, &mut seen);
+    let stock = use_up(&server, 100, &mut seen) + use_up(&server, 1, &mut seen);
     assert!(stock >= 100, "{stock} keys are no stock");
     assert_eq!(server.get("/healthz").status, 200);
+    let unready = server.until_unready("ledger_unavailable");
+    let checks = unready["checks"].as_array().unwrap();
+    let stock = checks.iter().find(|check| check["check"] == "stock").unwrap();
+    assert_eq!(stock["state"], "failed", "{unready}");
+    assert!(stock["detail"].as_str().unwrap().contains("`tickets`"), "{unready}");
+    assert!(stock["next"].as_str().unwrap().contains("bring the ledger's engine back"), "{unready}");
     server.logged("retrying");
     restart();
     let deadline = Instant::now() + PATIENCE;

@@ -305,7 +305,7 @@ impl Filler {
         if next > Number::ZERO {
             self.rowed.filling.begun_anew.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
-                keyspace = %self.rowed.track, burned, next = next.get(),
+                keyspace = %self.rowed.track, burned_rows = burned, next_number = next.get(),
                 "the rows of keyspace `{}` are lossy: {why}; {burned} of them are burned and the pool is begun anew \
                  at number {next}", self.rowed.track
             );

@@ -183,7 +183,7 @@ impl TablePool {
             self.level.added(released);
             let available = &self.opening.tables.available;
             tracing::info!(
-                released,
+                released_reservations = released,
                 "{released} reservations of `{available}` were not used in time and went back"
             );
         }
@@ -249,7 +249,10 @@ impl RowPool for TablePool {
         let Some(burned) = burned else { return Ok(Begun::Overtaken) };
         if burned > 0 {
             let used = &place.tables.used;
-            tracing::warn!(burned, "{burned} rows were burned; `{used}` has them, used by `(burned)`");
+            tracing::warn!(
+                burned_rows = burned,
+                "{burned} rows were burned; `{used}` has them, used by `(burned)`"
+            );
         }
         let is_open = self.run(Open { place, era, next }).await?;
         self.level.forget();

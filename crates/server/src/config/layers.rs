@@ -147,9 +147,9 @@ impl Layers {
     fn settings(&self) -> Vec<Setting> {
         let mut flat = Vec::new();
         flatten(&self.merged, "", &mut flat);
-        let setting = |(name, value): (String, String)| {
+        let setting = |(name, value): (String, Value)| {
             let source = self.source_of(name.split('[').next().unwrap_or(&name));
-            Setting { name, value, source }
+            Setting { value: shown(&name, &value), name, source }
         };
         flat.into_iter().map(setting).collect()
     }
@@ -193,6 +193,7 @@ fn coerce(default: Option<&Value>, text: &str) -> Value {
     match default {
         Some(Value::String(_)) => text_value(),
         Some(Value::Boolean(_)) => text.parse().map_or_else(|_| text_value(), Value::Boolean),
+        Some(Value::Float(_)) => text.parse().map_or_else(|_| text_value(), Value::Float),
         Some(Value::Array(_)) => {
             Value::Array(text.split(',').map(|item| Value::String(item.trim().to_owned())).collect())
         }
@@ -201,7 +202,8 @@ fn coerce(default: Option<&Value>, text: &str) -> Value {
     }
 }
 
-fn flatten(table: &Table, prefix: &str, flat: &mut Vec<(String, String)>) {
+/// Every setting by its full name. A table without anything in it is nothing.
+pub(super) fn flatten(table: &Table, prefix: &str, flat: &mut Vec<(String, Value)>) {
     for (key, value) in table {
         let name = format!("{prefix}{key}");
         match value {
@@ -212,17 +214,22 @@ fn flatten(table: &Table, prefix: &str, flat: &mut Vec<(String, String)>) {
                     flatten(&item, prefix, flat);
                 }
             }
-            // Whoever knows such an address can call people, or keep them asleep.
-            Value::String(text) if name.starts_with("watch.") && text.contains("://") => {
-                let origin = text.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
-                flat.push((name, Value::String(format!("{}/***", masked(&origin))).to_string()));
-            }
-            // A URL may hold a password.
-            Value::String(text) if text.contains("://") => {
-                flat.push((name, Value::String(masked(text)).to_string()));
-            }
-            other => flat.push((name, other.to_string())),
+            other => flat.push((name, other.clone())),
         }
+    }
+}
+
+/// A value as people may see it.
+pub(super) fn shown(name: &str, value: &Value) -> String {
+    match value {
+        // Whoever knows such an address can call people, or keep them asleep.
+        Value::String(text) if name.starts_with("watch.") && text.contains("://") => {
+            let origin = text.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+            Value::String(format!("{}/***", masked(&origin))).to_string()
+        }
+        // A URL may hold a password.
+        Value::String(text) if text.contains("://") => Value::String(masked(text)).to_string(),
+        other => other.to_string(),
     }
 }
 

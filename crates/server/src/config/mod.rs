@@ -2,24 +2,31 @@
 //!
 //! `config/keymill.toml` shows every key at its default with the trade-off; a test keeps the two equal.
 
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use keymill_api::KeyspaceSpec;
-use keymill_id::{Definition, KeyspaceName, Secret};
+use keymill_id::{Definition, Secret};
 use keymill_issuer::{
+    Wanted,
     quantity::{Size, Span},
-    tuning::Tuning,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::ledgers::{self, StoreUrl};
+use crate::{
+    ledgers::{self, StoreUrl},
+    telemetry,
+};
 
+mod changes;
 mod layers;
 mod registry;
+mod trace;
 mod watch;
 
+pub use changes::Change;
 pub use layers::{ConfigError, Layers, Setting, Source};
 pub use registry::{RegistryConfig, RegistryPlace};
+pub use trace::TraceConfig;
 pub use watch::{HeartbeatUrl, WatchConfig};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +41,7 @@ pub struct Config {
     pub auth: Auth,
     pub log: Log,
     pub metrics: Metrics,
+    pub trace: TraceConfig,
     pub limits: Limits,
     #[serde(default)]
     pub keyspaces: toml::Table,
@@ -145,6 +153,14 @@ pub struct Limits {
     pub idempotency: Span,
 }
 
+impl Limits {
+    /// How much of a stop is for callers; the rest of `drain_timeout` is for giving back, or one who does not read
+    /// would burn the stock.
+    pub fn finish_within(&self) -> Duration {
+        self.drain_timeout.duration() * 3 / 4
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -177,6 +193,7 @@ impl Default for Config {
             auth: Auth { mode: AuthMode::Auto },
             log: Log { level: "info".to_owned(), format: LogFormat::Auto },
             metrics: Metrics { durations: true },
+            trace: TraceConfig::default(),
             limits: Limits {
                 count_max: 10_000,
                 stream_count_max: 1_000_000,
@@ -239,6 +256,10 @@ impl Config {
             let problem = format!("is `{}`; choose {}", level.escape_debug(), words.join(", "));
             return wrong("log.level", problem);
         }
+        if let Err(error) = telemetry::filter(level) {
+            let problem = format!("is `{}`, which is no filter: {error}", level.escape_debug());
+            return wrong("log.level", problem);
+        }
         for (setting, places) in [
             ("limits.connections", self.limits.connections),
             ("limits.resp_connections", self.limits.resp_connections),
@@ -262,6 +283,7 @@ impl Config {
         self.registry_place()?;
         self.check_public_url()?;
         self.check_watch()?;
+        self.check_trace()?;
         for KeyspaceSpec { name, stated, .. } in self.keyspace_specs()? {
             // Whether it makes sense at all; a real secret is made when the keyspace is.
             if let Err(error) =
@@ -360,6 +382,12 @@ impl Config {
         }
     }
 
+    /// The same as the node wants them.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, ConfigError> {
+        let wanted = |KeyspaceSpec { name, stated, tuning }| Wanted { name, stated, tuning };
+        Ok(self.keyspace_specs()?.into_iter().map(wanted).collect())
+    }
+
     /// The keyspaces this file wants to exist.
     pub fn keyspace_specs(&self) -> Result<Vec<KeyspaceSpec>, ConfigError> {
         let spec = |(name, fields): (&String, &toml::Value)| {
@@ -384,11 +412,6 @@ impl Config {
             })
         };
         self.keyspaces.iter().map(spec).collect()
-    }
-
-    /// What this node's file says of tuning; it wins over the ledger's.
-    pub fn tuning(&self) -> Result<HashMap<KeyspaceName, Tuning>, ConfigError> {
-        Ok(self.keyspace_specs()?.into_iter().map(|spec| (spec.name, spec.tuning)).collect())
     }
 }
 

@@ -16,6 +16,8 @@ use keymill_api::{Code, Refusal};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use super::traced::Traced;
+
 /// Nothing that mints or tells of keys may be kept by a cache: two callers would share an answer.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -29,6 +31,8 @@ pub(crate) enum Body {
     Stream(mpsc::Receiver<Result<Bytes, CutOff>>),
     Routed(axum::body::Body),
     Grpc(tonic::body::Body),
+    /// Any of these, of a request that is followed.
+    Traced(Box<Traced>),
 }
 
 /// A streamed answer that could not be finished: the connection ends without the last chunk.
@@ -57,6 +61,7 @@ impl HttpBody for Body {
                 .map(|chunk| chunk.map(|chunk| chunk.map(Frame::data).map_err(Into::into))),
             Self::Routed(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Self::Traced(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
@@ -66,6 +71,7 @@ impl HttpBody for Body {
             Self::Stream(_) => false,
             Self::Routed(body) => body.is_end_stream(),
             Self::Grpc(body) => body.is_end_stream(),
+            Self::Traced(body) => body.is_end_stream(),
         }
     }
 
@@ -75,6 +81,7 @@ impl HttpBody for Body {
             Self::Stream(_) => SizeHint::default(),
             Self::Routed(body) => body.size_hint(),
             Self::Grpc(body) => body.size_hint(),
+            Self::Traced(body) => body.size_hint(),
         }
     }
 }

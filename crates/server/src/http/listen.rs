@@ -13,6 +13,7 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
 };
 use keymill_api::{Code, Refusal};
+use keymill_issuer::news::News;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -83,7 +84,7 @@ pub(crate) fn prepare(stream: &TcpStream, keepalive: Duration) {
     let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
-/// Serves until `stopping` turns true, then waits for what is under way, `limits.drain_timeout` at most.
+/// Serves until `stopping` turns true, then waits for what is under way, [`Limits::finish_within`] at most.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: App,
@@ -94,18 +95,22 @@ pub(crate) async fn serve(
     let server = Arc::new(Server::new(app, &limits, tls));
     let graceful = GracefulShutdown::new();
     let seats = Arc::new(Semaphore::new(limits.connections));
+    let unaccepted = News::default();
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted: {error}");
+                    if unaccepted.is_new(&error) {
+                        tracing::warn!(%error, "connections cannot be accepted: {error}; retrying");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             },
             () = told(&mut stopping) => break,
         };
+        unaccepted.over();
         let Ok(seat) = seats.clone().try_acquire_owned() else {
             // Whoever expects TLS would take a plain word for an attack; they see the connection closed.
             if server.tls.is_none() {
@@ -134,7 +139,7 @@ pub(crate) async fn serve(
         });
     }
     drop(listener);
-    let _ = tokio::time::timeout(limits.drain_timeout.duration(), graceful.shutdown()).await;
+    let _ = tokio::time::timeout(limits.finish_within(), graceful.shutdown()).await;
 }
 
 /// Until the server is to stop.

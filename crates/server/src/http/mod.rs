@@ -30,6 +30,9 @@ use crate::{
     grpc::{self, Grpc},
     measures::Measures,
     names::Names,
+    observers::Observers,
+    reload::Readings,
+    trace::Traces,
 };
 
 mod answer;
@@ -46,12 +49,14 @@ pub(crate) mod listen;
 mod metrics;
 pub mod openapi;
 mod path;
+mod readiness;
 mod redirect;
 mod rows;
 pub(crate) mod status;
 mod stream;
 mod take;
 mod tokens;
+mod traced;
 
 use answer::{Body, Refused};
 use path::Path;
@@ -66,6 +71,8 @@ pub(crate) struct State {
     pub guard: Arc<Guard>,
     /// What the watcher found.
     pub board: Arc<Board>,
+    traces: Option<Arc<Traces>>,
+    readings: Arc<Readings>,
     stage: stream::Stage,
     /// Where dangerous calls are answered, if not everywhere.
     admin: Option<SocketAddr>,
@@ -81,14 +88,14 @@ impl State {
         names: Arc<Names>,
         config: Config,
         guard: Arc<Guard>,
-        board: Arc<Board>,
-        measures: Arc<Measures>,
+        observers: Observers,
         admin: Option<SocketAddr>,
     ) -> Self {
         let places = |most: usize| Semaphore::new(most.min(Semaphore::MAX_PERMITS));
         let (desk, names_desk) = (places(config.limits.admin_requests), places(config.limits.name_requests));
         let stage = stream::Stage::default();
-        Self { node, names, config, measures, guard, board, stage, admin, desk, names_desk }
+        let Observers { board, measures, traces, readings } = observers;
+        Self { node, names, config, measures, guard, board, traces, readings, stage, admin, desk, names_desk }
     }
 
     /// Requests that hold a place, at the ledger's desk and at that for names.
@@ -195,6 +202,19 @@ impl App {
         }
     }
 
+    async fn route(&self, request: hyper::Request<Incoming>, is_grpc: bool) -> Response<Body> {
+        if is_grpc {
+            return self.ways.grpc.call(request).await.map(Body::Grpc);
+        }
+        let measures = &self.state.measures;
+        let begun = measures.http.begin();
+        let answered = self.answer(request).await;
+        let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
+        measures.http.answered(1, begun);
+        measures.answered_http(&response);
+        response
+    }
+
     /// Everything but gRPC.
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let caller = self.admit(request.method(), request.uri().path(), request.headers())?;
@@ -236,16 +256,13 @@ impl hyper::service::Service<hyper::Request<Incoming>> for App {
         Box::pin(async move {
             // The path first: taking keys is nearly all of the traffic.
             let takes = request.method() == Method::POST && mint_path(request.uri().path()).is_some();
-            if !takes && grpc::is_grpc(&request) {
-                return Ok(app.ways.grpc.call(request).await.map(Body::Grpc));
+            let is_grpc = !takes && grpc::is_grpc(&request);
+            if let Some(traces) = &app.state.traces
+                && let Some(parent) = traces.parent(request.headers())
+            {
+                return Ok(Box::pin(traced::answer(&app, traces, parent, request, is_grpc)).await);
             }
-            let measures = &app.state.measures;
-            let begun = measures.http.begin();
-            let answered = app.answer(request).await;
-            let response = answered.unwrap_or_else(|refusal| answer::refusal(&refusal));
-            measures.http.answered(1, begun);
-            measures.answered_http(&response);
-            Ok(response)
+            Ok(app.route(request, is_grpc).await)
         })
     }
 }

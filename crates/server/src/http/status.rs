@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::{extract::State as With, http::StatusCode};
-use keymill_api::{Code, Health, HealthLedger, Readiness, Reason, rfc3339};
+use keymill_api::{Health, HealthLedger, Readiness, Reason, rfc3339};
 use keymill_issuer::{Node, NodeState};
 
-use super::{State, answer::Json};
+use super::{State, answer::Json, readiness};
 
 #[utoipa::path(get, path = "/healthz", tag = "status", summary = "The process lives",
     responses((status = 200, body = Health)))]
@@ -43,33 +43,16 @@ pub(super) fn health(state: &State) -> Health {
 #[utoipa::path(get, path = "/readyz", tag = "status", summary = "The node serves keys",
     responses((status = 200, body = Readiness), (status = 503, body = Readiness)))]
 pub(crate) async fn readyz(With(state): With<Arc<State>>) -> Json<Readiness> {
-    let reason = unready(&state.node);
-    let status = if reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Json(status, Readiness { ready: reason.is_none(), reasons: reason.into_iter().collect() })
+    let mut checks = readiness::checks(&state.node);
+    let reasons: Vec<Reason> = checks.iter().filter_map(readiness::Looked::reason).collect();
+    checks.push(readiness::configuration(state.readings.last()));
+    let ready = reasons.is_empty();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let checks = checks.into_iter().map(Into::into).collect();
+    Json(status, Readiness { ready, reasons, checks })
 }
 
 /// Why the node does not serve keys, if it does not.
 pub(crate) fn unready(node: &Node) -> Option<Reason> {
-    let reason = |code, detail: String| Some(Reason { code, detail });
-    match node.state().borrow().clone() {
-        // A clock that may not go on is a reason to send callers elsewhere, and so is an empty stock that
-        // nobody fills.
-        NodeState::Serving => node.all_known().iter().find_map(|served| {
-            if let Some(by) = served.unfit() {
-                let detail = format!("the clock is {by} ms behind IDs of `{}`", served.name);
-                return reason(Code::ClockBehind, detail);
-            }
-            let is_cut_off = !node.ledger_answers() && served.has_run_dry();
-            let detail = format!("the ledger does not answer, and the stock of `{}` is used up", served.name);
-            is_cut_off.then_some(Reason { code: Code::LedgerUnavailable, detail })
-        }),
-        NodeState::Starting { why: None } => reason(Code::Starting, "the node is registering".to_owned()),
-        NodeState::Starting { why: Some(why) } => reason(Code::LedgerUnavailable, why),
-        NodeState::Halted { reason: why } => reason(
-            Code::LedgerHalted,
-            format!("{why}; see `keymill ledger show`, then `keymill ledger advance`"),
-        ),
-        NodeState::Draining => reason(Code::Draining, "the node is stopping".to_owned()),
-        NodeState::Dead { reason: why } => reason(Code::Draining, why),
-    }
+    readiness::checks(node).iter().find_map(readiness::Looked::reason)
 }

@@ -48,9 +48,13 @@ impl Names {
             match registry.add_visits(counts.to_vec()).await {
                 Ok(()) => {
                     self.counters.visits.fetch_add(total, Ordering::Relaxed);
+                    self.unwritten.over();
                 }
                 // Written down by nobody, or by someone who did not say so: not counted twice.
-                Err(error) => tracing::warn!(%error, visits = total, "visits could not be written down"),
+                Err(error) if self.unwritten.is_new(&error) => {
+                    tracing::warn!(%error, visits = total, "visits cannot be written down: {error}");
+                }
+                Err(_) => {}
             }
         }
     }
@@ -62,13 +66,16 @@ impl Names {
             match registry.sweep(now, SWEEP_BATCH, self.reusable_at(now)).await {
                 Ok(swept) => {
                     self.counters.swept.fetch_add(swept.expired, Ordering::Relaxed);
+                    self.unswept.over();
                     let most = swept.expired.max(swept.freed).max(swept.receipts);
                     if most < u64::from(SWEEP_BATCH) {
                         return;
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "what has expired could not be cleared away");
+                    if self.unswept.is_new(&error) {
+                        tracing::warn!(%error, "what has expired cannot be cleared away: {error}");
+                    }
                     return;
                 }
             }

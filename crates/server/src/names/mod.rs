@@ -17,7 +17,7 @@ use std::{
 
 use keymill_api::{Code, LinkView, Refusal, rfc3339};
 use keymill_id::KeyspaceName;
-use keymill_issuer::{Node, Served};
+use keymill_issuer::{Node, Served, news::News};
 use keymill_ledger::Timestamp;
 use keymill_registry::{Entry, Registry, RegistryError, limits::NAME_MAX, rules::target::OwnHost};
 
@@ -55,6 +55,9 @@ pub(crate) struct Names {
     visits: VisitBook,
     misses: Misses,
     pub(crate) counters: Counters,
+    /// Why visits are not written down, and what has expired is not cleared away.
+    unwritten: News,
+    unswept: News,
     public_url: String,
     /// Hosts that lead back here.
     own_hosts: Vec<OwnHost>,
@@ -99,6 +102,8 @@ impl Names {
             visits: VisitBook::default(),
             misses: Misses::new(config.limits.misses),
             counters: Counters::default(),
+            unwritten: News::default(),
+            unswept: News::default(),
             public_url,
             own_hosts: here.iter().filter_map(|url| OwnHost::of(url)).collect(),
             idempotency: config.limits.idempotency.duration(),

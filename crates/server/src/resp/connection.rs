@@ -18,7 +18,7 @@ use super::{
     stream::Stream,
     table,
 };
-use crate::http::listen::told;
+use crate::{http::listen::told, trace};
 
 /// Answers beyond this are sent before another command is looked at. One answer may pass it by its own length.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -146,6 +146,7 @@ impl Connection {
     /// Time is read once for all that arrived together: none of them is answered before the others are.
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
         let mut begun = self.front.measure().begin();
+        let span = self.front.follow(buffers.input.len());
         loop {
             let (pause, answered) = self.execute(buffers);
             self.front.measure().answered(answered, begun);
@@ -157,7 +158,11 @@ impl Connection {
                 Pause::Send => begun = self.front.measure().begin(),
                 Pause::Close => return Ok(false),
                 Pause::Wait(later) => {
-                    let done = self.front.runtime.spawn(later).await;
+                    let done = match &span {
+                        None => self.front.runtime.spawn(later),
+                        Some(span) => self.front.runtime.spawn(trace::under(span, later)),
+                    };
+                    let done = done.await;
                     let done = done.unwrap_or_else(|_| Err(IssueError::Internal.into()));
                     match done {
                         Ok(answer) => answer.write(&mut self.reply(buffers)),

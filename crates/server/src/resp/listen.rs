@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context;
 use keymill_api::{Code, Refusal};
+use keymill_issuer::news::News;
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
@@ -103,7 +104,7 @@ async fn open(front: &Front, stream: net::TcpStream) -> io::Result<Stream> {
     })
 }
 
-/// Serves until `stopping` turns true, then waits for what is under way, `limits.drain_timeout` at most.
+/// Serves until `stopping` turns true, then waits for what is under way, [`Limits::finish_within`] at most.
 pub(crate) async fn serve(
     listener: TcpListener,
     front: Arc<Front>,
@@ -112,18 +113,22 @@ pub(crate) async fn serve(
 ) {
     let all = front.seats.available_permits();
     let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
+    let unaccepted = News::default();
     for turn in 0_u64.. {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted: {error}");
+                    if unaccepted.is_new(&error) {
+                        tracing::warn!(%error, "connections cannot be accepted: {error}; retrying");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             },
             () = told(&mut stopping) => break,
         };
+        unaccepted.over();
         match front.seats.clone().try_acquire_owned() {
             Ok(seat) => {
                 prepare(&stream, front.limits.keepalive.duration());
@@ -144,7 +149,7 @@ pub(crate) async fn serve(
     drop(listener);
     front.stopping.store(true, Ordering::Relaxed);
     let everyone = front.seats.acquire_many(u32::try_from(all).unwrap_or(u32::MAX));
-    let _ = tokio::time::timeout(front.limits.drain_timeout.duration(), everyone).await;
+    let _ = tokio::time::timeout(front.limits.finish_within(), everyone).await;
 }
 
 /// One connection too many: told so at once.

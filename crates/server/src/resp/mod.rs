@@ -19,6 +19,8 @@ use std::{
 
 use keymill_api::Refusal;
 use keymill_issuer::{IssueError, Node};
+use opentelemetry::{KeyValue, trace::SpanKind};
+use opentelemetry_sdk::trace::Span;
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
@@ -26,7 +28,9 @@ use crate::{
     config::Limits,
     measures::{Measures, Protocol},
     names::Names,
+    observers::Observers,
     tls::Tls,
+    trace::Traces,
 };
 
 mod admission;
@@ -49,6 +53,8 @@ pub(crate) struct Front {
     guard: Arc<Guard>,
     measures: Arc<Measures>,
     tls: Option<Arc<Tls>>,
+    /// Who follows batches of commands, if anyone collects what they see.
+    traces: Option<Arc<Traces>>,
     port: u16,
     started: Instant,
     /// One for each connection that may be open.
@@ -70,7 +76,7 @@ impl Front {
         names: Arc<Names>,
         limits: Limits,
         guard: Arc<Guard>,
-        measures: Arc<Measures>,
+        observers: &Observers,
         tls: Option<Arc<Tls>>,
         address: SocketAddr,
     ) -> Arc<Self> {
@@ -82,7 +88,8 @@ impl Front {
             names,
             limits,
             guard,
-            measures,
+            measures: observers.measures.clone(),
+            traces: observers.traces.clone(),
             tls,
             port: address.port(),
             started: Instant::now(),
@@ -127,6 +134,18 @@ impl Front {
     #[inline]
     fn measure(&self) -> &Protocol {
         &self.measures.resp
+    }
+
+    /// The span of a batch of commands that is followed. The protocol has no place for who asks, so chance decides.
+    fn follow(&self, bytes: usize) -> Option<Span> {
+        let traces = self.traces.as_ref()?;
+        let parent = traces.by_chance()?;
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let attributes = vec![
+            KeyValue::new("network.protocol.name", "redis"),
+            KeyValue::new("keymill.received_bytes", bytes),
+        ];
+        Some(traces.span("redis commands", SpanKind::Server, attributes, &parent))
     }
 
     fn connected(&self) -> usize {

@@ -42,7 +42,10 @@ impl Log {
             Ok(0) => self.size_max,
             Err(broken @ SqlError::Broken(_)) => return Err(broken),
             Ok(_) | Err(_) => {
-                tracing::warn!(size, "the log of the database cannot be emptied and is at {size} bytes");
+                tracing::warn!(
+                    size_bytes = size,
+                    "the log of the database cannot be emptied and is at {size} bytes"
+                );
                 size.saturating_add(self.size_max)
             }
         };
