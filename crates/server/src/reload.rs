@@ -1,6 +1,6 @@
 //! The configuration is read again at SIGHUP and when its file changes. What may change while the process runs is
 //! put into force and logged; what may not is named, and stays as it is. A file that cannot be read or contradicts
-//! itself changes nothing.
+//! itself changes nothing. Where no file was read, SIGHUP means what it always meant: stop.
 //!
 //! The file is looked at, not watched: Kubernetes swaps a link for another, which watchers of files miss.
 
@@ -69,9 +69,9 @@ impl Readings {
 }
 
 /// Puts what is read again into force.
-#[derive(Debug)]
 pub(crate) struct Reloader {
-    pub origin: Origin,
+    pub file: PathBuf,
+    pub read: Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>,
     /// What is in force.
     pub config: Config,
     pub log_level: LogLevel,
@@ -83,18 +83,12 @@ pub(crate) struct Reloader {
 impl Reloader {
     /// Until the node is gone.
     pub(crate) async fn run(mut self, mut hangups: Signal) {
-        let mut file = self.origin.file.as_deref().map(Watched::new);
+        let mut file = Watched::new(&self.file);
         loop {
             tokio::select! {
-                _ = hangups.recv() => {
-                    file.iter_mut().for_each(Watched::skip);
-                    if self.origin.file.is_none() {
-                        tracing::info!("told to read the configuration again, and there is no file: see --config");
-                        continue;
-                    }
-                }
+                _ = hangups.recv() => file.skip(),
                 () = tokio::time::sleep(LOOK_EVERY) => {
-                    if !file.as_mut().is_some_and(Watched::has_changed) {
+                    if !file.has_changed() {
                         continue;
                     }
                 }
@@ -106,7 +100,7 @@ impl Reloader {
     }
 
     async fn read_again(&mut self, node: &Arc<Node>) -> Outcome {
-        let later = match (self.origin.read)() {
+        let later = match (self.read)() {
             Ok(later) => later,
             Err(error) => {
                 let error = format!("{error:#}");

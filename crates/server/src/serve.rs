@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use futures_util::future::select_all;
 use keymill_id::{KeyspaceName, Stated};
 use keymill_issuer::{
     Node, NodeSettings, NodeState, Wanted,
@@ -37,7 +38,7 @@ use crate::{
     notify,
     observers::Observers,
     peers, registries,
-    reload::{Origin, Reloader},
+    reload::{Origin, Readings, Reloader},
     resp::{self, Front, listen::Threads},
     telemetry::LogLevel,
     tls::{self, Tls},
@@ -113,7 +114,7 @@ pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyho
         row_pools: Arc::new(Pools { tables }),
     };
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
-    let stops = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let mut stops = vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     let hangups = signal(SignalKind::hangup())?;
     let node = Node::start(ledger, clock, witness, settings).context("the mill could not be started")?;
     data_dir.announce(&listening)?;
@@ -134,16 +135,26 @@ pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyho
     ));
     let measures = Arc::new(Measures::new(config.metrics.durations));
     measures.served_by(&measures.http, vec![Handle::current().metrics()]);
-    let reloader = Reloader {
-        origin,
-        config: config.clone(),
-        log_level,
-        traces: traces.clone(),
-        node: Arc::downgrade(&node),
-        readings: Arc::default(),
+    let readings = Arc::<Readings>::default();
+    let reloading = match origin.file {
+        Some(file) => {
+            let reloader = Reloader {
+                file,
+                read: origin.read,
+                config: config.clone(),
+                log_level,
+                traces: traces.clone(),
+                node: Arc::downgrade(&node),
+                readings: readings.clone(),
+            };
+            Some(tokio::spawn(reloader.run(hangups)))
+        }
+        // There is nothing to read again: the terminal is gone, and so is whoever tried this out.
+        None => {
+            stops.push(hangups);
+            None
+        }
     };
-    let readings = reloader.readings.clone();
-    let reloading = tokio::spawn(reloader.run(hangups));
     let (board, watching) = crate::watch::start(&node, &config.watch)?;
     let observers = Observers { board, measures, traces: traces.clone(), readings };
     let app = App::new(Arc::new(State::new(
@@ -175,7 +186,9 @@ pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyho
     let _ = stop.send(true);
     // What a stop leaves behind is no trouble.
     watching.abort();
-    reloading.abort();
+    if let Some(reloading) = reloading {
+        reloading.abort();
+    }
     let _ = http.await;
     for other in [admin, resp].into_iter().flatten() {
         let _ = other.await;
@@ -251,9 +264,10 @@ async fn run(
     config: &Config,
     listening: &Listening,
     guarded: bool,
-    [mut terminate, mut interrupt]: [Signal; 2],
+    mut stops: Vec<Signal>,
 ) -> anyhow::Result<()> {
     let mut state = node.state();
+    let mut told = select_all(stops.iter_mut().map(|stop| Box::pin(stop.recv())));
     let (mut greeted, mut warned) = (false, false);
     loop {
         let now = state.borrow_and_update().clone();
@@ -271,8 +285,7 @@ async fn run(
         }
         tokio::select! {
             changed = state.changed() => changed.context("the node is gone")?,
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
+            _ = &mut told => return Ok(()),
         }
     }
 }
