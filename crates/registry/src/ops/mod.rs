@@ -11,6 +11,7 @@ use crate::{limits::Checked, tables::Tables};
 
 mod bind;
 mod bind_all;
+mod bind_new;
 mod change;
 mod claim;
 mod delete;
