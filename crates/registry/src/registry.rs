@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use keymill_sql::{Database, Dialect, Schema, Version};
+use keymill_sql::{Database, Schema, Version};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -27,9 +27,15 @@ struct Opening {
     database: Database,
     migrate: bool,
     ready: OnceCell<Arc<Tables>>,
+    /// `None`: the engine is in this process, where a look-up is no journey, and it commits together whatever waits
+    /// together.
+    crowds: Option<Crowds>,
+}
+
+/// Those who ask one thing of an engine over the wire at once.
+struct Crowds {
     finds: Arc<Together<ops::Find>>,
-    /// `None`: the engine is in this process, and commits together whatever waits together.
-    binds: Option<Arc<Together<Bind>>>,
+    binds: Arc<Together<Bind>>,
 }
 
 impl fmt::Debug for Registry {
@@ -41,10 +47,11 @@ impl fmt::Debug for Registry {
 impl Registry {
     /// Touches nothing yet. The first use looks at the tables and, if it may `migrate`, makes or renews them.
     pub fn new(database: Database, migrate: bool) -> Self {
-        let is_embedded = database.dialect() == Dialect::Sqlite;
-        let finds = Together::new(&database);
-        let binds = (!is_embedded).then(|| Together::new(&database));
-        Self { opening: Arc::new(Opening { database, migrate, ready: OnceCell::new(), finds, binds }) }
+        let crowds = database.timeout().map(|patience| Crowds {
+            finds: Together::new(&database, patience),
+            binds: Together::new(&database, patience),
+        });
+        Self { opening: Arc::new(Opening { database, migrate, ready: OnceCell::new(), crowds }) }
     }
 
     /// Brings the tables to this version, whether or not a first use may, and tells the version they had.
@@ -56,7 +63,10 @@ impl Registry {
     /// The entry as it is kept, gone or not; see [`Entry::is_gone`]. One look-up by primary key.
     pub async fn entry(&self, keyspace: &str, name: &str) -> Result<Option<Entry>, RegistryError> {
         let find = ops::Find { keyspace: keyspace.to_owned(), name: name.to_owned() };
-        self.ask(&self.opening.finds, find).await
+        match &self.opening.crowds {
+            Some(crowds) => self.ask(&crowds.finds, find).await,
+            None => self.run(find).await,
+        }
     }
 
     /// Grants a chosen name that is bound to nothing yet.
@@ -66,10 +76,12 @@ impl Registry {
 
     /// Binds a name to its target. The first bind wins, for ever.
     pub async fn bind(&self, bind: Bind) -> Result<Bound, RegistryError> {
-        match &self.opening.binds {
+        match &self.opening.crowds {
             // Names that people chose go alone: two nodes may be asked for one at once, and who waits for the other's
             // lock would let others wait.
-            Some(binds) if bind.kind == Kind::Issued && bind.is_bare() => self.ask(binds, bind).await,
+            Some(crowds) if bind.kind == Kind::Issued && bind.is_bare() => {
+                self.ask(&crowds.binds, bind).await
+            }
             _ => self.run(bind).await,
         }
     }

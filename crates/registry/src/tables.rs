@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use keymill_sql::{Dialect, Row, SqlError, Statements, Value};
+use keymill_sql::{Row, SqlError, Statements, Value};
 
 use crate::{
     Entry, Kind,
@@ -78,13 +78,6 @@ impl Tables {
         names: &[&str],
     ) -> Result<Vec<Entry>, SqlError> {
         let mut found = Vec::with_capacity(names.len());
-        if statements.dialect() == Dialect::Sqlite {
-            // Nothing is saved by a long statement where nothing travels.
-            for name in names {
-                found.extend(self.find(statements, keyspace, name).await?);
-            }
-            return Ok(found);
-        }
         for (names, places_count) in padded(names) {
             let sql = format!(
                 "SELECT {ENTRY} FROM {} WHERE keyspace = ? AND name IN ({})",

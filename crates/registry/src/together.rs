@@ -44,8 +44,8 @@ pub(crate) trait Question: Operation + Clone {
 /// Those who ask one kind of question of one database.
 pub(crate) struct Together<Q: Question> {
     database: Database,
-    /// How long a question may wait for its turn. `None`: as long as it takes.
-    patience: Option<Duration>,
+    /// How long a question may wait for its turn.
+    patience: Duration,
     state: Mutex<State<Q>>,
     /// As many wait as are [expected](State::expected).
     gathered: Notify,
@@ -72,10 +72,9 @@ struct Waiting<Q: Question> {
 }
 
 impl<Q: Question> Together<Q> {
-    pub(crate) fn new(database: &Database) -> Arc<Self> {
+    pub(crate) fn new(database: &Database, patience: Duration) -> Arc<Self> {
         let state = Mutex::new(State { waiting: VecDeque::new(), under_way: 0, expected: 0 });
-        let (database, patience) = (database.clone(), database.timeout());
-        Arc::new(Self { database, patience, state, gathered: Notify::new() })
+        Arc::new(Self { database: database.clone(), patience, state, gathered: Notify::new() })
     }
 
     /// Answers as [`Database::run`] does. A caller who gives up while it waits is not asked for any more.
@@ -164,15 +163,22 @@ impl<Q: Question> Turn<Q> {
     /// commit does, they are waited for instead, for a part of that time.
     async fn gather(&self, answered: usize, took: Duration) {
         let hold = (took / 2).min(LONG);
-        let expected = {
+        let (mut waiting, expected) = {
             let mut state = self.together.state();
             state.expected = answered + state.waiting.len();
-            state.expected
+            (state.waiting.len(), state.expected)
         };
-        if hold < TICK || expected == 1 {
-            tokio::task::yield_now().await;
-        } else {
+        if hold >= TICK && expected > 1 {
             let _ = tokio::time::timeout(hold, self.together.gathered.notified()).await;
+            return;
+        }
+        // Where it does not, they are let go first, as long as they keep coming.
+        loop {
+            tokio::task::yield_now().await;
+            let before = std::mem::replace(&mut waiting, self.together.state().waiting.len());
+            if waiting <= before || waiting >= expected {
+                return;
+            }
         }
     }
 
@@ -184,7 +190,7 @@ impl<Q: Question> Turn<Q> {
         while group.len() < size_max
             && let Some(waiting) = state.waiting.pop_front()
         {
-            if self.together.patience.is_some_and(|patience| waiting.since.elapsed() > patience) {
+            if waiting.since.elapsed() > self.together.patience {
                 let busy = SqlError::Unavailable("all connections are in use".to_owned());
                 let _ = waiting.reply.send(Err(busy));
             } else if !waiting.reply.is_closed() {

@@ -63,6 +63,9 @@ pub trait Work: Send + Sync + 'static {
     /// it only reads, and what its statements find need not fit together; or it writes by one statement, if it has
     /// so few rows that one holds them, and nothing follows from what that found.
     const IS_GLANCE: bool = false;
+    /// It only reads one row by its key, or finds that there is none: so quickly, mostly, that an embedded engine is asked
+    /// by the thread that wants to know.
+    const IS_LOOKUP: bool = false;
 
     /// An error undoes everything. What a caller should hear of as an answer – a name that is taken – is an
     /// answer, and found out before anything is written.

@@ -17,6 +17,7 @@ impl Operation for Find {
     type Answer = Option<Entry>;
     const ACCESS: Access = Access::Read;
     const IS_GLANCE: bool = true;
+    const IS_LOOKUP: bool = true;
 
     /// A name that cannot be kept is simply not there.
     fn check(&self) -> Checked {

@@ -20,6 +20,12 @@ pub(super) const WORKS_MAX: usize = 256;
 impl Sqlite {
     /// Runs `work` once: with others in one commit, or beside the writer if it only reads.
     pub(crate) async fn attempt<W: Work>(&self, work: &Arc<W>) -> Result<W::Answer, SqlError> {
+        if W::IS_LOOKUP {
+            self.inner.writer.check()?;
+            if let Some(answer) = self.inner.near.read(|connection| run(&**work, connection)) {
+                return Ok(answer);
+            }
+        }
         let work = work.clone();
         if W::ACCESS == Access::Read {
             return self.read(move |connection| run(&*work, connection)).await;
