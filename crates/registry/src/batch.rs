@@ -21,6 +21,12 @@ pub(crate) fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
+/// The items in order, in as few pieces as can be, each with a number of places that is a power of two: for what can
+/// be asked twice in one statement, so that the last item fills the places that are left.
+pub(crate) fn padded<T>(items: &[T]) -> impl Iterator<Item = (&[T], usize)> {
+    items.chunks(SIZES[0]).map(|piece| (piece, piece.len().next_power_of_two()))
+}
+
 /// Whether a batch looks for its rows before it makes them. Nearly always all of them are new, so its first run
 /// does not look; if one of them was there, that run is undone, and the next one looks.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ mod registry;
 pub mod rules;
 mod schema;
 mod tables;
+mod together;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -7,13 +7,14 @@ use tokio::sync::OnceCell;
 
 use crate::{
     Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
-    Entry, Finished, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, RegistryError, Swept,
-    Visits,
+    Entry, Finished, Kind, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, RegistryError,
+    Swept, Visits,
     batch::Caution,
     ops,
     ops::{On, Operation},
     schema,
     tables::Tables,
+    together::{Question, Together},
 };
 
 /// A handle; clones share their connections. Time comes in with each request, in Unix milliseconds.
@@ -26,6 +27,15 @@ struct Opening {
     database: Database,
     migrate: bool,
     ready: OnceCell<Arc<Tables>>,
+    /// `None`: the engine is in this process, where a look-up is no journey, and it commits together whatever waits
+    /// together.
+    crowds: Option<Crowds>,
+}
+
+/// Those who ask one thing of an engine over the wire at once.
+struct Crowds {
+    finds: Arc<Together<ops::Find>>,
+    binds: Arc<Together<Bind>>,
 }
 
 impl fmt::Debug for Registry {
@@ -37,7 +47,11 @@ impl fmt::Debug for Registry {
 impl Registry {
     /// Touches nothing yet. The first use looks at the tables and, if it may `migrate`, makes or renews them.
     pub fn new(database: Database, migrate: bool) -> Self {
-        Self { opening: Arc::new(Opening { database, migrate, ready: OnceCell::new() }) }
+        let crowds = database.timeout().map(|patience| Crowds {
+            finds: Together::new(&database, patience),
+            binds: Together::new(&database, patience),
+        });
+        Self { opening: Arc::new(Opening { database, migrate, ready: OnceCell::new(), crowds }) }
     }
 
     /// Brings the tables to this version, whether or not a first use may, and tells the version they had.
@@ -48,7 +62,11 @@ impl Registry {
 
     /// The entry as it is kept, gone or not; see [`Entry::is_gone`]. One look-up by primary key.
     pub async fn entry(&self, keyspace: &str, name: &str) -> Result<Option<Entry>, RegistryError> {
-        self.run(ops::Find { keyspace: keyspace.to_owned(), name: name.to_owned() }).await
+        let find = ops::Find { keyspace: keyspace.to_owned(), name: name.to_owned() };
+        match &self.opening.crowds {
+            Some(crowds) => self.ask(&crowds.finds, find).await,
+            None => self.run(find).await,
+        }
     }
 
     /// Grants a chosen name that is bound to nothing yet.
@@ -58,7 +76,14 @@ impl Registry {
 
     /// Binds a name to its target. The first bind wins, for ever.
     pub async fn bind(&self, bind: Bind) -> Result<Bound, RegistryError> {
-        self.run(bind).await
+        match &self.opening.crowds {
+            // Names that people chose go alone: two nodes may be asked for one at once, and who waits for the other's
+            // lock would let others wait.
+            Some(crowds) if bind.kind == Kind::Issued && bind.is_bare() => {
+                self.ask(&crowds.binds, bind).await
+            }
+            _ => self.run(bind).await,
+        }
     }
 
     /// Binds many in one transaction; answers in their order. Of two for one name in a batch the first wins.
@@ -195,6 +220,16 @@ impl Registry {
         operation.check()?;
         let tables = self.ready().await?;
         Ok(self.opening.database.run(On { tables, operation }).await?)
+    }
+
+    async fn ask<Q: Question>(
+        &self,
+        crowd: &Arc<Together<Q>>,
+        question: Q,
+    ) -> Result<Q::Answer, RegistryError> {
+        question.check()?;
+        let tables = self.ready().await?;
+        Ok(crowd.ask(&tables, question).await?)
     }
 
     /// Opened by a task of its own: a caller who gives up does not undo what takes longer than it waits.

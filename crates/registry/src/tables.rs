@@ -6,7 +6,7 @@ use keymill_sql::{Row, SqlError, Statements, Value};
 
 use crate::{
     Entry, Kind,
-    batch::{pieces, places, plan_afresh},
+    batch::{padded, pieces, places, plan_afresh},
     ops::moved,
 };
 
@@ -70,6 +70,31 @@ impl Tables {
         rows.first().map(|row| read_entry(keyspace, row)).transpose()
     }
 
+    /// Those of the names that there are, in any order.
+    pub(crate) async fn find_all<S: Statements>(
+        &self,
+        statements: &mut S,
+        keyspace: &str,
+        names: &[&str],
+    ) -> Result<Vec<Entry>, SqlError> {
+        let mut found = Vec::with_capacity(names.len());
+        for (names, places_count) in padded(names) {
+            let sql = format!(
+                "SELECT {ENTRY} FROM {} WHERE keyspace = ? AND name IN ({})",
+                self.names,
+                places(places_count)
+            );
+            let last = names[names.len() - 1];
+            let padding = std::iter::repeat_n(last, places_count - names.len());
+            let asked = std::iter::once(keyspace).chain(names.iter().copied()).chain(padding);
+            let values: Vec<Value> = asked.map(Value::from).collect();
+            for row in statements.query(&sql, &values).await? {
+                found.push(read_entry(keyspace, &row)?);
+            }
+        }
+        Ok(found)
+    }
+
     /// As [`find`](Self::find), and nobody else changes the row until this transaction ends.
     pub(crate) async fn lock<S: Statements>(
         &self,
@@ -115,17 +140,34 @@ impl Tables {
         Ok(known)
     }
 
-    /// Makes rows unless they are there. Says whether all of them are new; if not, nobody knows which.
+    /// Makes rows unless they are there. Says whether this call made all of them.
     pub(crate) async fn grant_all<S: Statements>(
         &self,
         statements: &mut S,
-        mut grants: Vec<Grant<'_>>,
+        grants: &[Grant<'_>],
     ) -> Result<bool, SqlError> {
+        Ok(self.grant_each(statements, grants).await?.iter().all(|is_new| *is_new))
+    }
+
+    /// Makes rows unless they are there. Says of each whether this call made it; of two for one name one can be.
+    pub(crate) async fn grant_each<S: Statements>(
+        &self,
+        statements: &mut S,
+        grants: &[Grant<'_>],
+    ) -> Result<Vec<bool>, SqlError> {
+        if let [grant] = grants {
+            return Ok(vec![self.grant(statements, *grant).await?]);
+        }
         // Two batches lock in the same order.
-        grants.sort_by_key(|grant| (grant.keyspace, grant.name));
-        let rows: Vec<Vec<Value>> = grants.iter().map(Grant::values).collect();
+        let mut order: Vec<usize> = (0..grants.len()).collect();
+        order.sort_by_key(|at| (grants[*at].keyspace, grants[*at].name));
+        let rows: Vec<Vec<Value>> = order.iter().map(|at| grants[*at].values()).collect();
         let new = statements.insert_absent_many(&self.names, &NEW_ENTRY, NEW_ENTRY_KEY, &rows).await?;
-        Ok(new == rows.len() as u64)
+        let mut is_new = vec![false; grants.len()];
+        for (at, new) in order.into_iter().zip(new) {
+            is_new[at] = new;
+        }
+        Ok(is_new)
     }
 
     /// The name that has the mark.

@@ -2,7 +2,7 @@
 
 mod bench;
 
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
 use bench::{OnServer, database};
 use keymill_engines::postgres::Postgres;
@@ -51,6 +51,68 @@ async fn a_bind_whose_outcome_nobody_knows_may_be_asked_for_again() {
     server.sql("SELECT pg_reload_conf()").unwrap();
     let again = registry.bind(unknown.expect("one of them had to wait")).await.unwrap();
     assert_eq!(again, Bound::Overtaken { answer: Some("done".to_owned()) }, "its own answer");
+}
+
+/// The same of one that is committed by its own statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_bind_whose_outcome_nobody_knows_is_told_so() {
+    let server = Postgres::start().unwrap();
+    let registry = Registry::new(database(&server.url()), true);
+    assert!(matches!(registry.bind(bind("first", "https://a.example/")).await.unwrap(), Bound::New(_)));
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").unwrap();
+    server.sql("SELECT pg_reload_conf()").unwrap();
+    let mut unknown = None;
+    for bind in (0..TRIES).map(|n| bind(&format!("k{n}"), "https://a.example/")) {
+        match cut_off(&server, &registry, &bind).await {
+            Err(RegistryError::Unknown(_)) => {
+                unknown = Some(bind);
+                break;
+            }
+            outcome => assert!(matches!(outcome, Ok(Bound::New(_))), "{outcome:?}"),
+        }
+    }
+    server.sql("ALTER SYSTEM RESET synchronous_standby_names").unwrap();
+    server.sql("SELECT pg_reload_conf()").unwrap();
+    let again = registry.bind(unknown.expect("one of them had to wait")).await.unwrap();
+    assert!(matches!(again, Bound::Same(_)), "{again:?}");
+}
+
+/// Those who ask at once are asked for by one statement, and the engine refuses all of it for one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_refused_for_somebody_else() {
+    let server = Postgres::start().unwrap();
+    let registry = Registry::new(database(&server.url()), true);
+    assert_eq!(registry.entry(KS, "k").await.unwrap(), None);
+    server.sql("ALTER TABLE keymill_registry_names ADD CHECK (name NOT LIKE 'poison%')").unwrap();
+    let names = (0..64).map(|n| if n % 16 == 7 { format!("poison{n}") } else { format!("k{n}") });
+    let asked: Vec<_> = names
+        .map(|name| {
+            let registry = registry.clone();
+            let asked = bind(&name, "https://a.example/");
+            (name, tokio::spawn(async move { registry.bind(asked).await }))
+        })
+        .collect();
+    for (name, asked) in asked {
+        let outcome = asked.await.unwrap();
+        if name.starts_with("poison") {
+            assert!(matches!(outcome, Err(RegistryError::Refused(_))), "{name}: {outcome:?}");
+        } else {
+            assert!(matches!(outcome, Ok(Bound::New(_))), "{name}: {outcome:?}");
+        }
+    }
+}
+
+/// A connection that nobody used for a while may be a dead one, and what is sent to it is not to be lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bind_after_a_restart_of_the_engine_is_done() {
+    let mut server = Postgres::start().unwrap();
+    let registry = Registry::new(database(&server.url()), true);
+    assert!(matches!(registry.bind(bind("k1", "https://a.example/")).await.unwrap(), Bound::New(_)));
+    server.crash().unwrap();
+    server.restart().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(matches!(registry.bind(bind("k2", "https://a.example/")).await.unwrap(), Bound::New(_)));
+    assert!(registry.entry(KS, "k1").await.unwrap().is_some());
 }
 
 /// Binds, and cancels the wait for a standby if there is one.

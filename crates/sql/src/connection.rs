@@ -1,6 +1,9 @@
 //! One connection, whatever the engine behind it.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, MySqlConnection, PgConnection, mysql::MySqlArguments,
@@ -18,11 +21,18 @@ use crate::{
 /// middle of one holds locks that all others wait for.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
+/// How long an engine that answered is taken to be there. What is sent to one that has gone meanwhile fails, and if it
+/// was a write that commits itself, nobody knows whether it was done.
+const FRESH_FOR: Duration = Duration::from_millis(500);
+
 pub(crate) struct Connection {
     wire: Wire,
     timeout: Duration,
     /// Something was left half said: never to be used again.
     spoilt: bool,
+    /// No transaction is begun, and what is written is committed by its own statement.
+    commits_itself: bool,
+    answered_at: Instant,
 }
 
 /// What an engine says of rows it was given.
@@ -46,7 +56,9 @@ impl Connection {
         };
         let wire =
             answer(address.timeout, connect).await.map_err(|complaint| complaint.during(Phase::Connect))?;
-        let mut connection = Self { wire, timeout: address.timeout, spoilt: false };
+        let timeout = address.timeout;
+        let mut connection =
+            Self { wire, timeout, spoilt: false, commits_itself: false, answered_at: Instant::now() };
         connection.set_up().await?;
         Ok(connection)
     }
@@ -92,6 +104,16 @@ impl Connection {
 
     pub(crate) fn is_spoilt(&self) -> bool {
         self.spoilt
+    }
+
+    /// Whether the engine was there a moment ago, so that it need not be asked whether it is.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.answered_at.elapsed() < FRESH_FOR
+    }
+
+    /// From now on, what is written is committed by its own statement, or no longer is.
+    pub(crate) fn commits_itself(&mut self, so: bool) {
+        self.commits_itself = so;
     }
 
     /// Statements without values or answers.
@@ -156,6 +178,22 @@ impl Connection {
         Ok(rows > 0 && insert_id == 0)
     }
 
+    /// A statement with a list for each column instead of a value, which only PostgreSQL knows.
+    pub(crate) async fn fetch_by_lists(
+        &mut self,
+        sql: &str,
+        rows: &[&[Value]],
+    ) -> Result<Vec<Row>, SqlError> {
+        let text = AssertSqlSafe(self.dialect().placed(sql));
+        let Wire::Postgres(wire) = &mut self.wire else {
+            return Err(SqlError::Refused("only PostgreSQL takes lists".to_owned()));
+        };
+        let query = bind_columns(sqlx::query(text), rows)?;
+        self.spoilt = true;
+        let fetched = answer(self.timeout, query.fetch_all(&mut **wire)).await;
+        self.settle(fetched.map(|rows| rows.into_iter().map(Row::from).collect()), Phase::Statement)
+    }
+
     async fn put(&mut self, sql: &str, values: &[Value], phase: Phase) -> Result<Done, SqlError> {
         let text = AssertSqlSafe(self.dialect().placed(sql));
         self.spoilt = true;
@@ -197,9 +235,11 @@ impl Connection {
 
     /// The engine answered, or it did not: then this connection is done with.
     fn settle<T>(&mut self, answered: Result<T, Complaint>, phase: Phase) -> Result<T, SqlError> {
+        let phase = if self.commits_itself { Phase::Whole } else { phase };
         match answered {
             Ok(answer) => {
                 self.spoilt = false;
+                self.answered_at = Instant::now();
                 Ok(answer)
             }
             Err(complaint) => {
@@ -229,6 +269,38 @@ fn bind_postgres<'q>(
         Value::Text(value) => query.bind(value),
         Value::Flag(value) => query.bind(value),
     })
+}
+
+/// A list for each column; the first row says of what.
+fn bind_columns<'q>(
+    mut query: Query<'q, sqlx::Postgres, PgArguments>,
+    rows: &[&[Value]],
+) -> Result<Query<'q, sqlx::Postgres, PgArguments>, SqlError> {
+    let mixed = || SqlError::Refused("a column of several types cannot be put".to_owned());
+    let columns = rows.first().map_or(0, |row| row.len());
+    for column in 0..columns {
+        let values = rows.iter().map(|row| &row[column]);
+        query = match &rows[0][column] {
+            Value::Integer(_) => {
+                let list = values
+                    .map(|value| if let Value::Integer(value) = value { Ok(*value) } else { Err(mixed()) });
+                query.bind(list.collect::<Result<Vec<_>, _>>()?)
+            }
+            Value::Text(_) => {
+                let list =
+                    values.map(
+                        |value| if let Value::Text(value) = value { Ok(value.clone()) } else { Err(mixed()) },
+                    );
+                query.bind(list.collect::<Result<Vec<_>, _>>()?)
+            }
+            Value::Flag(_) => {
+                let list = values
+                    .map(|value| if let Value::Flag(value) = value { Ok(*value) } else { Err(mixed()) });
+                query.bind(list.collect::<Result<Vec<_>, _>>()?)
+            }
+        };
+    }
+    Ok(query)
 }
 
 fn bind_mysql<'q>(

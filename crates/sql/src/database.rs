@@ -47,6 +47,14 @@ impl Database {
         }
     }
 
+    /// How long an engine over the wire may take to answer. `None`: it is in this process.
+    pub fn timeout(&self) -> Option<Duration> {
+        match &self.engine {
+            Engine::Shared(shared) => Some(shared.address().timeout),
+            Engine::Embedded(_) => None,
+        }
+    }
+
     /// Runs `work` in one transaction, and again where another one got in its way. Only
     /// [`SqlError::Unknown`] and [`SqlError::Broken`] can have taken effect.
     pub async fn run<W: Work>(&self, work: W) -> Result<W::Answer, SqlError> {

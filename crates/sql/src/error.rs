@@ -33,6 +33,8 @@ pub(crate) enum Phase {
     /// A statement that puts new rows: one that is there already will be there again.
     Load,
     Commit,
+    /// A statement that is committed by itself: what goes wrong may have gone wrong before or after.
+    Whole,
 }
 
 /// What an engine over the wire complained of: its own code, if it was the engine that spoke.
@@ -104,7 +106,7 @@ impl Complaint {
             Some(Code::MySql(number)) => mysql(number),
             None => {
                 return match phase {
-                    Phase::Commit => SqlError::Unknown(said),
+                    Phase::Commit | Phase::Whole => SqlError::Unknown(said),
                     _ if misconfigured => SqlError::Refused(said),
                     Phase::Connect | Phase::Statement | Phase::Load => SqlError::Unavailable(said),
                 };
@@ -113,14 +115,14 @@ impl Complaint {
         match (phase, kind) {
             // The engine itself says that it undid everything.
             (Phase::Commit, Kind::Conflict | Kind::Duplicate) => SqlError::Aborted(said),
-            (Phase::Commit, _) => SqlError::Unknown(said),
+            (Phase::Commit, _) | (Phase::Whole, Kind::Busy | Kind::No) => SqlError::Unknown(said),
             (Phase::Load, Kind::Duplicate) => SqlError::Refused(said),
             (_, Kind::Conflict | Kind::Duplicate) => SqlError::Aborted(said),
             (_, Kind::ReadOnly) => SqlError::Unavailable(format!(
                 "it is a read-only standby: {said}; name the primary in the URL, or wait until it is one"
             )),
             (_, Kind::Busy) => SqlError::Unavailable(said),
-            (_, Kind::No) => SqlError::Refused(said),
+            (_, Kind::Wrong | Kind::No) => SqlError::Refused(said),
         }
     }
 }
@@ -134,6 +136,8 @@ enum Kind {
     ReadOnly,
     /// Full, starting, stopping.
     Busy,
+    /// The statement itself, which was therefore not carried out: a value, a constraint, a table that is not there.
+    Wrong,
     No,
 }
 
@@ -145,6 +149,7 @@ fn postgres(code: &str) -> Kind {
         // An idle transaction that was ended, a statement that was cancelled.
         "25P03" => Kind::Busy,
         _ if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) => Kind::Busy,
+        _ if ["22", "23", "42"].iter().any(|class| code.starts_with(class)) => Kind::Wrong,
         _ => Kind::No,
     }
 }
@@ -195,6 +200,18 @@ mod tests {
         assert!(matches!(postgres("XX000", Phase::Commit), SqlError::Unknown(_)));
         assert!(matches!(mysql(1213, Phase::Commit), SqlError::Aborted(_)));
         assert!(matches!(mysql(1180, Phase::Commit), SqlError::Unknown(_)));
+    }
+
+    #[test]
+    fn a_statement_that_commits_itself_is_undone_only_if_the_engine_says_so() {
+        let whole = |code| postgres(code, Phase::Whole);
+        assert!(matches!(complaint(None).during(Phase::Whole), SqlError::Unknown(_)), "no answer");
+        assert!(matches!(whole("57P01"), SqlError::Unknown(_)));
+        assert!(matches!(whole("XX000"), SqlError::Unknown(_)));
+        assert!(matches!(whole("40P01"), SqlError::Aborted(_)));
+        assert!(matches!(whole("22021"), SqlError::Refused(_)), "a value that it does not take");
+        assert!(matches!(whole("42P01"), SqlError::Refused(_)), "a table that is not there");
+        assert!(matches!(whole("25006"), SqlError::Unavailable(_)));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use crate::{Dialect, SqlError, Value};
 
-/// How many rows a statement may hold. Few sizes, so that every statement comes again and is prepared once: for
-/// MySQL that is an answer per value. The largest saves round trips, the others leave few for the rest.
-const SIZES: [usize; 4] = [1_000, 100, 10, 1];
+/// How many rows a statement of MySQL may hold. Few sizes, so that every statement comes again and is prepared once:
+/// that is an answer per value. The largest saves round trips, the others leave few for the rest.
+const SIZES: [usize; 7] = [1_000, 128, 32, 8, 4, 2, 1];
 /// What the wire protocols can count.
 const VALUES_MAX: usize = 65_535;
 /// Bytes of text in one statement, far below any engine's packet.
@@ -38,6 +38,23 @@ impl Dialect {
     }
 }
 
+/// PostgreSQL's way to put any number of rows by one text: a list for each column. The text is read and planned once,
+/// where one with a place for each value is as long as its rows. Answers the keys of those that are new.
+pub(crate) fn insert_lists_absent(table: &str, columns: &[&str], key: usize, sample: &[Value]) -> String {
+    let list = |value: &Value| match value {
+        Value::Integer(_) => "CAST(? AS BIGINT[])",
+        Value::Text(_) => "CAST(? AS TEXT[])",
+        Value::Flag(_) => "CAST(? AS BOOLEAN[])",
+    };
+    let keys = columns[..key].join(", ");
+    let lists: Vec<&str> = sample.iter().map(list).collect();
+    format!(
+        "INSERT INTO {table} ({}) SELECT * FROM unnest({}) ON CONFLICT ({keys}) DO NOTHING RETURNING {keys}",
+        columns.join(", "),
+        lists.join(", "),
+    )
+}
+
 /// Every row must say something for every column.
 pub(crate) fn check(table: &str, columns: &[&str], rows: &[Vec<Value>]) -> Result<(), SqlError> {
     match rows.iter().find(|row| row.len() != columns.len()) {
@@ -51,7 +68,11 @@ pub(crate) fn check(table: &str, columns: &[&str], rows: &[Vec<Value>]) -> Resul
 }
 
 /// Cuts rows into statements.
-pub(crate) fn chunks<R: AsRef<[Value]>>(columns: usize, rows: &[R]) -> impl Iterator<Item = &[R]> {
+pub(crate) fn chunks<R: AsRef<[Value]>>(
+    dialect: Dialect,
+    columns: usize,
+    rows: &[R],
+) -> impl Iterator<Item = &[R]> {
     let rows_max = (VALUES_MAX / columns.max(1)).min(SIZES[0]);
     let mut rest = rows;
     std::iter::from_fn(move || {
@@ -62,7 +83,11 @@ pub(crate) fn chunks<R: AsRef<[Value]>>(columns: usize, rows: &[R]) -> impl Iter
         });
         let fits = fits.count();
         // One is sent, however long it is.
-        let size = SIZES.into_iter().find(|size| *size <= fits).unwrap_or(1).min(rest.len());
+        let size = match dialect {
+            Dialect::Postgres => fits.max(1),
+            Dialect::MySql | Dialect::Sqlite => SIZES.into_iter().find(|size| *size <= fits).unwrap_or(1),
+        };
+        let size = size.min(rest.len());
         let (chunk, left) = rest.split_at(size);
         rest = left;
         (!chunk.is_empty()).then_some(chunk)
@@ -125,20 +150,39 @@ mod tests {
     }
 
     fn sizes(columns: usize, rows: &[Vec<Value>]) -> Vec<usize> {
-        chunks(columns, rows).map(<[_]>::len).collect()
+        chunks(Dialect::MySql, columns, rows).map(<[_]>::len).collect()
     }
 
     #[test]
     fn a_statement_holds_no_more_than_it_may() {
         assert_eq!(sizes(2, &[]), [0; 0]);
-        assert_eq!(sizes(2, &rows(2_112, "short")), [1_000, 1_000, 100, 10, 1, 1]);
+        assert_eq!(sizes(2, &rows(2_143, "short")), [1_000, 1_000, 128, 8, 4, 2, 1]);
         assert_eq!(
             sizes(2, &rows(3, &"long".repeat(BYTES_MAX / 8))),
             [1, 1, 1],
             "about half a statement each"
         );
         assert_eq!(sizes(2, &rows(2, &"long".repeat(BYTES_MAX))), [1, 1], "one is sent, however long");
-        assert_eq!(sizes(600, &rows(300, "short")), [100, 100, 100], "if each had 600 columns");
+        assert_eq!(
+            sizes(600, &rows(220, "short")),
+            [32, 32, 32, 32, 32, 32, 8, 8, 8, 4],
+            "if each had 600 columns"
+        );
+    }
+
+    #[test]
+    fn a_statement_of_lists_holds_any_number_of_rows() {
+        let sizes = |rows: &[Vec<Value>]| -> Vec<usize> {
+            chunks(Dialect::Postgres, 2, rows).map(<[_]>::len).collect()
+        };
+        assert_eq!(sizes(&[]), [0; 0]);
+        assert_eq!(sizes(&rows(2_143, "short")), [1_000, 1_000, 143]);
+        assert_eq!(sizes(&rows(2, &"long".repeat(BYTES_MAX))), [1, 1], "one is sent, however long");
+        assert_eq!(
+            insert_lists_absent("t", &["k", "v"], 1, &["a".into(), 1_i64.into()]),
+            "INSERT INTO t (k, v) SELECT * FROM unnest(CAST(? AS TEXT[]), CAST(? AS BIGINT[])) \
+             ON CONFLICT (k) DO NOTHING RETURNING k"
+        );
     }
 
     #[test]

@@ -5,38 +5,39 @@ use std::collections::HashSet;
 use crate::{Dialect, SqlError, Value, connection::Connection, insert};
 
 impl Connection {
-    /// Puts the first row of each key that is not there yet, and says how many those were.
+    /// Puts the first row of each key that is not there yet, and says which those were.
     pub(crate) async fn insert_absent_many(
         &mut self,
         table: &str,
         columns: &[&str],
         key: usize,
         rows: &[Vec<Value>],
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Vec<bool>, SqlError> {
         insert::check(table, columns, rows)?;
-        let rows = insert::first_of_each(rows, key);
-        let mut new = 0;
-        for chunk in insert::chunks(columns.len(), &rows) {
-            new += match self.dialect() {
-                Dialect::MySql => self.insert_missing(table, columns, key, chunk).await?,
-                dialect => {
-                    let sql = dialect.insert_absent(table, columns, key, chunk.len());
-                    self.execute(&sql, &chunk.concat()).await?
+        let mut new = HashSet::new();
+        for chunk in insert::chunks(self.dialect(), columns.len(), &insert::first_of_each(rows, key)) {
+            match self.dialect() {
+                Dialect::Postgres => {
+                    let sql = insert::insert_lists_absent(table, columns, key, chunk[0]);
+                    for row in self.fetch_by_lists(&sql, chunk).await? {
+                        new.insert(row.values_like(&chunk[0][..key])?);
+                    }
                 }
-            };
+                _ => new.extend(self.insert_missing(table, columns, key, chunk).await?),
+            }
         }
-        Ok(new)
+        Ok(rows.iter().map(|row| new.remove(&row[..key])).collect())
     }
 
     /// MySQL tells of many rows only that some were there. So these are looked for first; if one comes in
-    /// between, the duplicate undoes the transaction, and its next run finds it.
+    /// between, the duplicate undoes the transaction, and its next run finds it. Says the keys of those that were put.
     async fn insert_missing(
         &mut self,
         table: &str,
         columns: &[&str],
         key: usize,
         rows: &[&[Value]],
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
         let keys = columns[..key].join(", ");
         let one = format!("({})", vec!["?"; key].join(", "));
         let sql =
@@ -48,11 +49,11 @@ impl Connection {
         }
         let missing: Vec<&[Value]> =
             rows.iter().copied().filter(|row| !there.contains(&row[..key])).collect();
-        for chunk in insert::chunks(columns.len(), &missing) {
+        for chunk in insert::chunks(Dialect::MySql, columns.len(), &missing) {
             let sql = insert::insert(table, columns, chunk.len());
             self.execute(&sql, &chunk.concat()).await?;
         }
-        Ok(missing.len() as u64)
+        Ok(missing.iter().map(|row| row[..key].to_vec()).collect())
     }
 
     /// Puts rows that must not be there yet.
@@ -64,11 +65,11 @@ impl Connection {
     ) -> Result<u64, SqlError> {
         insert::check(table, columns, rows)?;
         let copy = format!("COPY {table} ({}) FROM STDIN", columns.join(", "));
-        if let Some(copied) = self.copy(&copy, insert::chunks(columns.len(), rows)).await? {
+        if let Some(copied) = self.copy(&copy, insert::chunks(self.dialect(), columns.len(), rows)).await? {
             return Ok(copied);
         }
         let mut loaded = 0;
-        for chunk in insert::chunks(columns.len(), rows) {
+        for chunk in insert::chunks(self.dialect(), columns.len(), rows) {
             let sql = insert::insert(table, columns, chunk.len());
             loaded += self.put_new(&sql, &chunk.concat()).await?;
         }

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Access, Address, Dialect, SqlError, Transaction, Work, connection::Connection};
+use crate::{Access, Address, Dialect, SqlError, Transaction, Work, connection::Connection, notices};
 
 /// Connections of one process. More would only wait for each other's locks.
 const CONNECTIONS_MAX: usize = 8;
@@ -48,11 +48,11 @@ impl Shared {
         &self.inner.address
     }
 
-    /// Runs work of one statement without a transaction.
+    /// Runs work that only reads without a transaction.
     async fn glance<W: Work>(&self, work: &W) -> Result<W::Answer, SqlError> {
         let permit = self.room().await?;
         if let Some(connection) = self.inner.take() {
-            let mut bare = Transaction::new(self.inner.clone(), connection, permit);
+            let mut bare = Transaction::bare(self.inner.clone(), connection, permit, W::ACCESS);
             match work.run(&mut bare).await {
                 // The engine was restarted since. Nothing was written, so it can be asked again.
                 Err(SqlError::Unavailable(_)) => self.inner.forget(),
@@ -74,10 +74,24 @@ impl Shared {
         permit: OwnedSemaphorePermit,
     ) -> Result<W::Answer, SqlError> {
         let connection = Connection::open(&self.inner.address).await?;
-        let mut bare = Transaction::new(self.inner.clone(), connection, permit);
+        let mut bare = Transaction::bare(self.inner.clone(), connection, permit, W::ACCESS);
         let answer = work.run(&mut bare).await;
         bare.leave();
         answer
+    }
+
+    /// Runs work that writes by one statement without a transaction, on a connection that is surely there: of a
+    /// statement that was not answered nobody knows whether it was committed. `None`: there is no such connection.
+    async fn stroke<W: Work>(&self, work: &W) -> Result<Option<W::Answer>, SqlError> {
+        let permit = self.room().await?;
+        let Some(connection) = self.inner.take_fresh() else { return Ok(None) };
+        let mut bare = Transaction::bare(self.inner.clone(), connection, permit, W::ACCESS);
+        let (answer, warning) = notices::heard(work.run(&mut bare)).await;
+        bare.leave();
+        match warning {
+            Some(warning) if answer.is_ok() => Err(SqlError::Unknown(warning)),
+            _ => answer.map(Some),
+        }
     }
 
     /// A place among the connections.
@@ -106,8 +120,15 @@ impl Shared {
 
     /// Runs `work` once, in a transaction of its own.
     pub(crate) async fn attempt<W: Work>(&self, work: &W) -> Result<W::Answer, SqlError> {
-        if W::IS_GLANCE {
-            return self.glance(work).await;
+        match W::ACCESS {
+            Access::Read if W::IS_GLANCE => return self.glance(work).await,
+            // MySQL takes more than one statement to say which of several rows are new.
+            Access::Write if W::IS_GLANCE && self.dialect() == Dialect::Postgres => {
+                if let Some(answer) = self.stroke(work).await? {
+                    return Ok(answer);
+                }
+            }
+            _ => {}
         }
         let mut transaction = self.begin(W::ACCESS).await?;
         let answer = match work.run(&mut transaction).await {
@@ -128,6 +149,12 @@ impl Shared {
 impl Inner {
     fn take(&self) -> Option<Connection> {
         self.idle.lock().expect("nothing panics while it holds this").pop()
+    }
+
+    fn take_fresh(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().expect("nothing panics while it holds this");
+        // The last to be put back is the freshest.
+        if idle.last().is_some_and(Connection::is_fresh) { idle.pop() } else { None }
     }
 
     fn forget(&self) {

@@ -45,8 +45,20 @@ impl Transaction {
         Ok(())
     }
 
+    /// Without a transaction: every statement is committed by itself, or it only reads.
+    pub(crate) fn bare(
+        home: Arc<Inner>,
+        mut connection: Connection,
+        room: OwnedSemaphorePermit,
+        access: Access,
+    ) -> Self {
+        connection.commits_itself(access == Access::Write);
+        Self::new(home, connection, room)
+    }
+
     /// Ends what was never begun: a connection that was used without a transaction goes back.
-    pub(crate) fn leave(self) {
+    pub(crate) fn leave(mut self) {
+        self.connection.commits_itself(false);
         self.home.put_back(self.connection);
     }
 
@@ -104,7 +116,7 @@ impl Statements for Transaction {
         columns: &[&str],
         key: usize,
         rows: &[Vec<Value>],
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Vec<bool>, SqlError> {
         let new = self.connection.insert_absent_many(table, columns, key, rows).await;
         self.failed |= new.is_err();
         new

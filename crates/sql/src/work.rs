@@ -36,14 +36,14 @@ pub trait Statements: Send {
         values: &[Value],
     ) -> impl Future<Output = Result<bool, SqlError>> + Send;
 
-    /// The same for many rows, of which the first of each key counts. Says how many are new.
+    /// The same for many rows, of which the first of each key counts. Says of each, in their order, whether it is new.
     fn insert_absent_many(
         &mut self,
         table: &str,
         columns: &[&str],
         key: usize,
         rows: &[Vec<Value>],
-    ) -> impl Future<Output = Result<u64, SqlError>> + Send;
+    ) -> impl Future<Output = Result<Vec<bool>, SqlError>> + Send;
 
     /// Puts many new rows, as fast as the engine can. A row that is there already refuses all of them: where
     /// that may be, load into a table of its own first. An embedded file is written by nobody else meanwhile, so
@@ -59,9 +59,13 @@ pub trait Statements: Send {
 pub trait Work: Send + Sync + 'static {
     type Answer: Send + 'static;
     const ACCESS: Access;
-    /// It only reads, and by one statement: an engine over the wire is asked without a transaction around it, in one
-    /// round trip instead of three.
+    /// It needs no transaction around it, so that an engine over the wire is asked in one round trip instead of three:
+    /// it only reads, and what its statements find need not fit together; or it writes by one statement, if it has
+    /// so few rows that one holds them, and nothing follows from what that found.
     const IS_GLANCE: bool = false;
+    /// It only reads one row by its key, or finds that there is none: so quickly, mostly, that an embedded engine is asked
+    /// by the thread that wants to know.
+    const IS_LOOKUP: bool = false;
 
     /// An error undoes everything. What a caller should hear of as an answer – a name that is taken – is an
     /// answer, and found out before anything is written.

@@ -6,7 +6,7 @@ use super::{
     Bench,
     requests::{HOUR, KS, NOW, at_once, bind, claim},
 };
-use crate::{Bind, Bound, Claim, Claimed, Entry, Kind};
+use crate::{Bind, Bound, Claim, Claimed, Entry, Kind, RegistryError};
 
 pub async fn a_bound_name_comes_back_as_it_went_in<B: Bench>(bench: B) {
     let registry = bench.registry().await;
@@ -177,4 +177,50 @@ pub async fn batches_at_once_bind_each_name_once<B: Bench>(bench: B) {
     }
     assert_eq!(won.len(), NAMES);
     assert_eq!(won.into_iter().collect::<HashSet<_>>().len(), NAMES);
+}
+
+pub async fn of_many_who_ask_at_once_each_is_told_its_own<B: Bench>(bench: B) {
+    let asked = at_once(&bench, 300, |registry, caller| async move {
+        let name = format!("k{caller}");
+        let keyspace = if caller % 3 == 0 { "others" } else { KS };
+        let wanted =
+            Bind { keyspace: keyspace.to_owned(), ..bind(&name, &format!("https://example.com/{caller}")) };
+        let Bound::New(entry) = registry.bind(wanted.clone()).await.unwrap() else { panic!("it is free") };
+        assert_eq!(entry.target, Some(wanted.target));
+        assert_eq!(
+            registry.entry(keyspace, &name).await.unwrap(),
+            Some(entry),
+            "what was just bound is there"
+        );
+        let elsewhere = if keyspace == KS { "others" } else { KS };
+        assert_eq!(registry.entry(elsewhere, &name).await.unwrap(), None);
+        assert_eq!(
+            registry.entry(KS, &format!("k\0{caller}")).await.unwrap(),
+            None,
+            "nothing can be called that"
+        );
+        let refused = registry.bind(bind(&format!("k\0{caller}"), "https://a.example/")).await;
+        assert!(matches!(refused, Err(RegistryError::Refused(_))), "{refused:?}");
+    });
+    assert_eq!(asked.await.len(), 300);
+}
+
+pub async fn whoever_gives_up_takes_nobody_along<B: Bench>(bench: B) {
+    let registry = bench.registry().await;
+    let asked: Vec<_> = (0..100)
+        .map(|caller| {
+            let registry = registry.clone();
+            let name = format!("k{caller}");
+            tokio::spawn(async move { registry.bind(bind(&name, "https://a.example/")).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    for (caller, asked) in asked.into_iter().enumerate() {
+        if caller % 2 == 0 {
+            asked.abort();
+        } else {
+            assert!(matches!(asked.await.unwrap().unwrap(), Bound::New(_)));
+            assert!(registry.entry(KS, &format!("k{caller}")).await.unwrap().is_some());
+        }
+    }
 }

@@ -48,7 +48,9 @@ macro_rules! conformance {
                 a_look_alike_is_not_bound,
                 a_batch_keeps_its_order_and_the_first_of_a_name_wins,
                 a_batch_meets_what_is_there,
-                batches_at_once_bind_each_name_once;
+                batches_at_once_bind_each_name_once,
+                of_many_who_ask_at_once_each_is_told_its_own,
+                whoever_gives_up_takes_nobody_along;
             changes:
                 a_change_changes_what_it_names_and_nothing_else,
                 what_is_not_bound_cannot_be_changed,

@@ -53,6 +53,11 @@ pub enum Bound {
 }
 
 impl Bind {
+    /// Whether it asks for nothing but the row.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.skeleton.is_none() && self.receipt.is_none()
+    }
+
     pub(super) fn grant(&self) -> Grant<'_> {
         Grant {
             keyspace: &self.keyspace,

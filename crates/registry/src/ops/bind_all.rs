@@ -60,8 +60,7 @@ impl BindAll {
         let mut seen = HashSet::new();
         let names = self.binds.iter().map(|bind| seen.insert((&bind.keyspace, &bind.name)));
         let are_first: Vec<bool> = names.collect();
-        let is_bare = |bind: &Bind| bind.skeleton.is_none() && bind.receipt.is_none();
-        self.binds.iter().zip(are_first).map(|(bind, is_first)| is_first && is_bare(bind)).collect()
+        self.binds.iter().zip(are_first).map(|(bind, is_first)| is_first && bind.is_bare()).collect()
     }
 
     /// Leaves only those new that are not there.
@@ -121,7 +120,7 @@ impl BindAll {
         }
         let new = self.binds.iter().zip(&is_new).filter(|(_, is_new)| **is_new);
         let grants: Vec<Grant<'_>> = new.map(|(bind, _)| bind.grant()).collect();
-        if !tables.grant_all(statements, grants).await? {
+        if !tables.grant_all(statements, &grants).await? {
             return Err(self.caution.look_next_time("a name of the batch"));
         }
         let mut bound = Vec::with_capacity(self.binds.len());

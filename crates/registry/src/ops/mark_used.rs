@@ -67,7 +67,7 @@ impl Operation for MarkUsed {
         };
         let new = self.names.iter().zip(&marked).filter(|(_, marked)| **marked == Marked::New);
         let grants: Vec<Grant<'_>> = new.map(|(name, _)| used(name)).collect();
-        if !tables.grant_all(statements, grants).await? {
+        if !tables.grant_all(statements, &grants).await? {
             return Err(self.caution.look_next_time("a name of the batch"));
         }
         Ok(marked)

@@ -11,6 +11,7 @@ use crate::{limits::Checked, tables::Tables};
 
 mod bind;
 mod bind_all;
+mod bind_new;
 mod change;
 mod claim;
 mod delete;
@@ -53,6 +54,7 @@ pub(crate) trait Operation: Send + Sync + 'static {
     type Answer: Send + 'static;
     const ACCESS: Access;
     const IS_GLANCE: bool = false;
+    const IS_LOOKUP: bool = false;
 
     /// What no engine is to be asked at all.
     fn check(&self) -> Checked;
@@ -74,6 +76,7 @@ impl<O: Operation> Work for On<O> {
     type Answer = O::Answer;
     const ACCESS: Access = O::ACCESS;
     const IS_GLANCE: bool = O::IS_GLANCE;
+    const IS_LOOKUP: bool = O::IS_LOOKUP;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<O::Answer, SqlError> {
         self.operation.run(&self.tables, statements).await

@@ -83,7 +83,7 @@ impl Operation for ReferAll {
         // In the order of the primary key, so that two batches lock in the same order.
         let rows: Vec<Vec<Value>> = rows.into_values().map(NewReference::values).collect();
         let new = statements.insert_absent_many(&tables.refs, &ROW, ROW_KEY, &rows).await?;
-        if new != rows.len() as u64 {
+        if new.contains(&false) {
             return Err(self.caution.look_next_time("a reference of the batch"));
         }
         Ok(referred)

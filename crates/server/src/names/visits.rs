@@ -35,7 +35,7 @@ impl VisitBook {
         }
     }
 
-    /// Everything since the last time.
+    /// Everything since the last time, in the order of names: neighbours are written down together.
     pub(crate) fn take(&self) -> Vec<Visits> {
         let listed = std::mem::take(&mut *self.listed.lock().expect("nothing panics while it holds this"));
         let count = |found: &Arc<Found>| match &found.what {
@@ -46,7 +46,9 @@ impl VisitBook {
             }),
             What::Gone | What::Nothing => None,
         };
-        listed.iter().filter_map(count).collect()
+        let mut counts: Vec<Visits> = listed.iter().filter_map(count).collect();
+        counts.sort_by(|a, b| (&a.keyspace, &a.name).cmp(&(&b.keyspace, &b.name)));
+        counts
     }
 
     pub(crate) fn uncounted(&self) -> u64 {

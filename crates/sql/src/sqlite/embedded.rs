@@ -20,6 +20,12 @@ pub(super) const WORKS_MAX: usize = 256;
 impl Sqlite {
     /// Runs `work` once: with others in one commit, or beside the writer if it only reads.
     pub(crate) async fn attempt<W: Work>(&self, work: &Arc<W>) -> Result<W::Answer, SqlError> {
+        if W::IS_LOOKUP {
+            self.inner.writer.check()?;
+            if let Some(answer) = self.inner.near.read(|connection| run(&**work, connection)) {
+                return Ok(answer);
+            }
+        }
         let work = work.clone();
         if W::ACCESS == Access::Read {
             return self.read(move |connection| run(&*work, connection)).await;
@@ -79,11 +85,11 @@ impl Inside<'_> {
     }
 
     /// One short statement for each row: nothing is saved by a long one where nothing travels.
-    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
-        let mut written = 0;
+    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<Vec<u64>, SqlError> {
+        let mut written = Vec::with_capacity(rows.len());
         for row in rows {
             let done = rows::execute(self.connection, sql, row);
-            written += self.settle("execute", done)?;
+            written.push(self.settle("execute", done)?);
         }
         Ok(written)
     }
@@ -126,10 +132,11 @@ impl Statements for Inside<'_> {
         columns: &[&str],
         key: usize,
         rows: &[Vec<Value>],
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Vec<bool>, SqlError> {
         insert::check(table, columns, rows)?;
         let sql = Dialect::Sqlite.insert_absent(table, columns, key, 1);
-        self.execute_each(&sql, rows)
+        let written = self.execute_each(&sql, rows)?;
+        Ok(written.into_iter().map(|rows| rows > 0).collect())
     }
 
     async fn load(&mut self, table: &str, columns: &[&str], rows: &[Vec<Value>]) -> Result<u64, SqlError> {
@@ -137,7 +144,7 @@ impl Statements for Inside<'_> {
         match self.execute_each(&insert::insert(table, columns, 1), rows) {
             // A row that is there already will be there again.
             Err(SqlError::Aborted(said)) => Err(SqlError::Refused(said)),
-            loaded => loaded,
+            loaded => loaded.map(|rows| rows.iter().sum()),
         }
     }
 }

@@ -20,12 +20,14 @@ use crate::SqlError;
 mod embedded;
 mod failure;
 mod log;
+mod near;
 mod readers;
 mod rows;
 mod writer;
 
 use failure::{failure, reading};
 use log::Log;
+use near::Near;
 use readers::Readers;
 pub(crate) use rows::SqliteRow;
 use writer::Writer;
@@ -47,6 +49,7 @@ pub struct Sqlite {
 /// Fields drop in order: whoever closes the file last tidies it up, which only the writer can.
 struct Inner {
     path: PathBuf,
+    near: Near,
     readers: OnceLock<Readers>,
     writer: Writer,
     works: Arc<Semaphore>,
@@ -96,8 +99,9 @@ impl Sqlite {
     /// Starts the writer on a connection to `path`. `keep` is let go of once the file is closed.
     pub fn start(path: &Path, connection: Connection, keep: impl Send + 'static) -> Self {
         let writer = Writer::start(connection, Log::of(path), keep);
-        let (path, works) = (path.to_owned(), Arc::new(Semaphore::new(embedded::WORKS_MAX)));
-        Self { inner: Arc::new(Inner { path, readers: OnceLock::new(), writer, works }) }
+        let works = Arc::new(Semaphore::new(embedded::WORKS_MAX));
+        let (near, path) = (Near::new(path), path.to_owned());
+        Self { inner: Arc::new(Inner { path, near, readers: OnceLock::new(), writer, works }) }
     }
 
     /// Runs `job` inside a transaction that others share, and answers once that is on the disk. What the job

@@ -1,13 +1,14 @@
 //! A few threads read. None of them is a thread of the runtime, because a read may wait for the disk.
 //!
 //! Whatever is queued when a thread wakes up is shared out, and one snapshot serves a thread's whole share: it
-//! is taken after all of these were asked for, so each sees everything that was committed before it.
+//! is taken after all of these were asked for, so each sees everything that was committed before it. The thread that
+//! fell asleep last is woken first: it has the most of the file in memory, and where one is enough one does it all.
 
 use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard},
-    thread,
+    sync::{Arc, Mutex, MutexGuard},
+    thread::{self, Thread},
 };
 
 use rusqlite::Connection;
@@ -33,13 +34,12 @@ pub(super) struct Readers {
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
-    wake: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    asleep: usize,
+    asleep: Vec<Thread>,
     closing: bool,
 }
 
@@ -91,16 +91,17 @@ impl Queue {
     fn push(&self, job: Job) {
         let mut state = self.state();
         state.jobs.push_back(job);
-        let is_anyone_asleep = state.asleep > 0;
+        let sleeper = state.asleep.pop();
         drop(state);
-        if is_anyone_asleep {
-            self.wake.notify_one();
+        if let Some(sleeper) = sleeper {
+            sleeper.unpark();
         }
     }
 
     fn close(&self) {
-        self.state().closing = true;
-        self.wake.notify_all();
+        let mut state = self.state();
+        state.closing = true;
+        state.asleep.drain(..).for_each(|sleeper| sleeper.unpark());
     }
 
     /// Waits for reads and takes a share of them; nothing once the queue is closed and empty.
@@ -110,9 +111,13 @@ impl Queue {
             if state.closing {
                 return false;
             }
-            state.asleep += 1;
-            state = self.wake.wait(state).expect("nothing panics while it holds this");
-            state.asleep -= 1;
+            let this = thread::current();
+            state.asleep.push(this.clone());
+            drop(state);
+            thread::park();
+            state = self.state();
+            // It may have woken up by itself, and nobody is to be sent to wake it again.
+            state.asleep.retain(|sleeper| sleeper.id() != this.id());
         }
         let size = state.jobs.len().div_ceil(READERS).min(SHARE_MAX);
         share.extend(state.jobs.drain(..size));

@@ -191,10 +191,10 @@ impl Work for PutAbsent {
 struct PutAbsentMany(&'static str, Vec<Vec<Value>>);
 
 impl Work for PutAbsentMany {
-    type Answer = u64;
+    type Answer = Vec<bool>;
     const ACCESS: Access = Access::Write;
 
-    async fn run<S: Statements>(&self, statements: &mut S) -> Result<u64, SqlError> {
+    async fn run<S: Statements>(&self, statements: &mut S) -> Result<Vec<bool>, SqlError> {
         statements.insert_absent_many(self.0, &["k", "n", "v"], 2, &self.1).await
     }
 }
@@ -221,9 +221,10 @@ async fn a_row_is_put_once_and_each_is_told_whether_it_was_new() {
         assert_eq!(kept[0].text(0).unwrap(), "first", "what was there stays");
 
         let many = vec![row("a", 1, "third"), row("b", 1, "x"), row("b", 1, "y"), row("B", 1, "z")];
-        assert_eq!(database.run(PutAbsentMany("absent", many.clone())).await.unwrap(), 2);
-        assert_eq!(database.run(PutAbsentMany("absent", many)).await.unwrap(), 0);
-        assert_eq!(database.run(PutAbsentMany("absent", Vec::new())).await.unwrap(), 0);
+        let put = database.run(PutAbsentMany("absent", many.clone())).await.unwrap();
+        assert_eq!(put, [false, true, false, true], "each is told whether it was new");
+        assert_eq!(database.run(PutAbsentMany("absent", many)).await.unwrap(), [false; 4]);
+        assert_eq!(database.run(PutAbsentMany("absent", Vec::new())).await.unwrap(), [false; 0]);
         let kept = ask(&database, "SELECT v FROM absent WHERE k = 'b' AND n = 1", &[]).await;
         assert_eq!(kept[0].text(0).unwrap(), "x", "the first of a key counts");
         assert_eq!(count(&database, "absent").await, 6);
@@ -249,7 +250,8 @@ async fn of_many_who_put_the_same_rows_each_row_is_new_to_one() {
                         new += u64::from(database.run(one).await.unwrap());
                         // Overlapping, and each in the same order, as whoever avoids deadlocks has them.
                         let many = (n * 3 + task..n * 3 + task + 10).map(|n| row("many", n, "v")).collect();
-                        new += database.run(PutAbsentMany("raced", many)).await.unwrap();
+                        let put = database.run(PutAbsentMany("raced", many)).await.unwrap();
+                        new += put.into_iter().map(u64::from).sum::<u64>();
                     }
                     new
                 })
