@@ -1,6 +1,6 @@
 //! Asking a server: which one, and what it said.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -64,7 +64,9 @@ impl Client {
         let servers: Vec<String> = match &global.server {
             Some(list) => list.split(',').map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
             None => {
-                let beside = ServerFile::read(data_dir.unwrap_or(Path::new("./keymill-data")));
+                let stated = std::env::var_os("KEYMILL_DATA_DIR").map(PathBuf::from);
+                let usual = stated.as_deref().unwrap_or(Path::new("./keymill-data"));
+                let beside = ServerFile::read(data_dir.unwrap_or(usual));
                 let scheme = |file: &ServerFile| if file.tls { "https" } else { "http" };
                 let address = |file: ServerFile| format!("{}://{}", scheme(&file), door(&file));
                 vec![beside.map_or_else(|| DEFAULT_SERVER.to_owned(), address)]

@@ -183,3 +183,34 @@ fn sighup_without_a_file_is_a_clean_stop() {
     let ended = server.ended();
     assert!(ended.stderr.contains("numbers given back, 0 burned"), "{ended:?}");
 }
+
+#[test]
+fn what_is_no_file_is_no_configuration() {
+    let home = Home::new();
+    let server = start(&home, LINKS);
+    let path = home.path().join("keymill.toml");
+    fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    server.signal(Signal::HUP);
+    server.logged("keymill.toml cannot be read: it is no file");
+    server.take("links", 1);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, format!("{LINKS}\n#{}", "x".repeat(2 << 20))).unwrap();
+    server.signal(Signal::HUP);
+    server.logged("it has more than 1048576 bytes");
+    server.terminate();
+}
+
+#[test]
+fn what_a_pager_is_sent_is_not_shown() {
+    let home = Home::new();
+    let server = start(&home, LINKS);
+    let sink = "[[watch.sinks]]\ntype = \"webhook\"\nurl = \"http://127.0.0.1:9/\"\ntemplate = '{\"routing_key\": \"R0UT1NG\"}'\n";
+    change(&home, &server, &format!("{LINKS}{sink}"));
+    server.logged("watch.sinks[0].template: unset");
+    assert!(!server.log().contains("R0UT1NG"));
+    let checked = home.run(&["serve", "--check", "--config", "keymill.toml"]).ok();
+    assert!(checked.contains("watch.sinks[0].template") && !checked.contains("R0UT1NG"), "{checked}");
+    server.terminate();
+}

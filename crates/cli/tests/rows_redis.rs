@@ -380,3 +380,26 @@ fn a_draw_takes_about_as_many_attempts_as_the_fill_of_the_space_predicts() {
     }
     assert_eq!(connection.hget::<_, _, String>("{codes}:keymill", "era").unwrap(), "0.1");
 }
+
+#[test]
+fn rows_that_are_no_keys_are_handed_to_nobody() {
+    let redis = Redis::start(DURABLE).unwrap();
+    let home = Home::new();
+    let server = home.start();
+    server.create(counting(&redis, 100));
+    let mut connection = client(&redis);
+    until("a full pool", Some(&server), || length(&mut connection) == 100);
+    let odd: [&[u8]; 5] = [b"", b"a\",\"b", b"a\nb\x1b", b"\xff\xfe", "ключ".as_bytes()];
+    for row in odd {
+        let _: () = connection.lpush("codes", row).unwrap();
+    }
+    let taken: HashSet<String> = (0..10).flat_map(|_| server.take("codes", 5)).collect();
+    assert_eq!(taken.len(), 50);
+    assert!(
+        taken.iter().all(|key| key.len() == 8 && key.bytes().all(|byte| byte.is_ascii_digit())),
+        "{taken:?}"
+    );
+    server.logged("are no keys and were dropped");
+    assert_eq!(server.get("/v1/keyspaces").status, 200);
+    server.terminate();
+}

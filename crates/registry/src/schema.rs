@@ -3,7 +3,8 @@
 /// One entry per version; never edited once released, only added to.
 ///
 /// `names.due_at` is when a sweep has something to do: the expiry of what is alive, the end of a tombstone
-/// that has one. It is kept beside what it follows from so that one index serves both.
+/// that has one. It is kept beside what it follows from so that one index serves both. Most names have none, and
+/// where an index can leave those out it does: a bind then writes one place of the file and not two.
 ///
 /// `marks` lead to a name by something else that only one name may have: the identity of the content a key
 /// was derived from, the skeleton of a guarded alias. Most names have none, so they are no columns of `names`.
@@ -23,7 +24,7 @@ pub(crate) const STEPS: &[&[&str]] = &[&[
         due_at     BIGINT,
         PRIMARY KEY (keyspace, name)
     ){table_by_key}",
-    "CREATE INDEX {prefix}_names_due ON {prefix}_names (due_at)",
+    "CREATE INDEX {prefix}_names_due ON {prefix}_names (due_at){where due_at IS NOT NULL}",
     "CREATE TABLE {prefix}_marks (
         keyspace {key} NOT NULL,
         mark     {key} NOT NULL,

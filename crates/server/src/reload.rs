@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::signal::unix::Signal;
 
 use crate::{
-    config::{Change, Config},
+    config::{self, Change, Config},
     telemetry::LogLevel,
     trace::Traces,
 };
@@ -246,7 +246,7 @@ impl Watched {
 }
 
 fn content(path: &Path) -> Option<[u8; 32]> {
-    std::fs::read(path).ok().map(|bytes| Sha256::digest(bytes).into())
+    config::read(path).ok().map(|text| Sha256::digest(text).into())
 }
 
 #[cfg(test)]

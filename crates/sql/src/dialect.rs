@@ -52,7 +52,8 @@ impl Dialect {
     /// Column types that mean the same on every engine: `{key}` is text that compares byte by byte and may
     /// be indexed, `{text}` is text of any length; `BIGINT` and `BOOLEAN` are called that everywhere. `{table}`
     /// ends a table's definition, `{table_by_key}` that of one whose rows lie in the order of a primary key that
-    /// is not a single integer.
+    /// is not a single integer. `{where …}` ends the definition of an index that leaves the other rows out, where an
+    /// engine has such indexes; what is looked for must imply it.
     pub fn typed(self, sql: &str) -> String {
         let (key, text, table, by_key) = match self {
             Self::Postgres => ("TEXT COLLATE \"C\"", "TEXT", "", ""),
@@ -67,10 +68,16 @@ impl Dialect {
             Self::Sqlite => Cow::Owned(sql.replace("BIGINT", "INTEGER").replace("BOOLEAN", "INTEGER")),
             Self::Postgres | Self::MySql => Cow::Borrowed(sql),
         };
-        sql.replace("{key}", key)
+        let sql = sql
+            .replace("{key}", key)
             .replace("{text}", text)
             .replace("{table}", table)
-            .replace("{table_by_key}", by_key)
+            .replace("{table_by_key}", by_key);
+        match (self, sql.split_once("{where ")) {
+            (_, None) => sql,
+            (Self::MySql, Some((index, _))) => index.to_owned(),
+            (_, Some((index, rows))) => format!("{index} WHERE {}", rows.trim_end_matches('}')),
+        }
     }
 
     /// Puts a row whether or not one of the same key is there. `key` names the first columns.
@@ -164,6 +171,13 @@ mod tests {
             Dialect::MySql.upsert("t", &["k", "v"], 1),
             "INSERT INTO t (k, v) VALUES (?, ?) ON DUPLICATE KEY UPDATE v = VALUES(v)"
         );
+    }
+
+    #[test]
+    fn an_index_leaves_rows_out_where_it_can() {
+        let index = "CREATE INDEX i ON t (a){where a IS NOT NULL}";
+        assert_eq!(Dialect::Sqlite.typed(index), "CREATE INDEX i ON t (a) WHERE a IS NOT NULL");
+        assert_eq!(Dialect::MySql.typed(index), "CREATE INDEX i ON t (a)");
     }
 
     #[test]

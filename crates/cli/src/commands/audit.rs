@@ -13,18 +13,20 @@ const HEADER: &str = "track,start,end,node,epoch,reserved_at,issued_up_to,last_i
 /// Claims on one page, the most there may be.
 const PAGE: usize = 1000;
 
-pub(crate) async fn export(client: &Client, args: &AuditExport) -> anyhow::Result<()> {
+pub(crate) async fn export(client: &Client, args: &AuditExport, as_json: bool) -> anyhow::Result<()> {
     let keyspace = segment(&args.keyspace);
     let list = format!("/v1/claims?keyspace={keyspace}&limit={PAGE}");
+    let format = if as_json { Format::Jsonl } else { args.format };
+    // Asked first: a keyspace that is not there leaves nothing behind.
+    let WorkerList { workers } = client.get(&format!("/v1/workers?keyspace={keyspace}")).await?.read()?;
     let mut out = Out::open(args.out.as_deref())?;
-    if args.format == Format::Csv {
+    if format == Format::Csv {
         out.line(HEADER)?;
     }
-    write(client, &list, args.format, &mut out).await?;
+    write(client, &list, format, &mut out).await?;
     // Time is reserved by worker.
-    let WorkerList { workers } = client.get(&format!("/v1/workers?keyspace={keyspace}")).await?.read()?;
     for WorkerView { worker, .. } in workers {
-        write(client, &format!("{list}&worker={worker}"), args.format, &mut out).await?;
+        write(client, &format!("{list}&worker={worker}"), format, &mut out).await?;
     }
     out.finish()
 }

@@ -47,12 +47,22 @@ async fn fill_pool(client: &Client, args: &Fill, as_json: bool) -> anyhow::Resul
         None => json!({}),
     };
     let mut bar = None;
+    let mut said = None;
     loop {
         let answer: FillAnswer = again(|| client.post(&path, &body)).await?.read()?;
         let (level, target) = (rows(answer.level.as_deref()), rows(Some(&answer.target)));
         let bar = bar.get_or_insert_with(|| progress(target, level));
         bar.set_position(level.min(target));
         bar.set_message(answer.trouble.clone().unwrap_or_default());
+        // Where there is no bar to show it.
+        if bar.is_hidden() && answer.trouble.is_some() && said != answer.trouble {
+            eprintln!(
+                "`{}` cannot be filled yet: {}",
+                answer.keyspace,
+                answer.trouble.as_deref().unwrap_or_default()
+            );
+            said.clone_from(&answer.trouble);
+        }
         if !answer.done {
             continue;
         }

@@ -86,6 +86,9 @@ fn show(view: &KeyspaceView) {
         ),
         ("fingerprint", view.fingerprint.clone()),
     ];
+    if let Some(trouble) = view.rows.as_ref().and_then(|rows| rows.trouble.as_ref()) {
+        facts.push(("trouble", trouble.clone()));
+    }
     facts.push(("definition", spell(&view.definition)));
     facts.push(("tuning", spell(&view.tuning)));
     output::facts(&facts);

@@ -45,7 +45,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Import(Import::Keys(args)) => block_on(keys::run(&client()?, &args, global.json)),
         Command::Import(Import::Used(args)) => block_on(used::run(&client()?, &args, global.json)),
         Command::Import(Import::Legacy(args)) => block_on(legacy::import(&client()?, &args, global.json)),
-        Command::Audit(Audit::Export(args)) => block_on(audit::export(&client()?, &args)),
+        Command::Audit(Audit::Export(args)) => block_on(audit::export(&client()?, &args, global.json)),
         Command::Export(Export::Legacy(args)) => block_on(legacy::export(&client()?, &args)),
         Command::Watch(args) => {
             if !block_on(watch::run(&global, &args))? {

@@ -71,7 +71,7 @@ impl Rowed {
     }
 
     /// Why a text cannot be a key here.
-    fn flaw(&self, key: &str) -> Option<String> {
+    pub(super) fn flaw(&self, key: &str) -> Option<String> {
         if key.is_empty() {
             return Some("it is empty".to_owned());
         }

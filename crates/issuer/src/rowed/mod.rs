@@ -21,6 +21,7 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     error::IssueError,
     haul::Haul,
+    news::News,
     node::Node,
     served::{Glance, Leftovers, Settings},
     tuning::OnEmpty,
@@ -69,6 +70,8 @@ pub(crate) struct Rowed {
     filling: Filling,
     draws: Draws,
     burned: AtomicU64,
+    /// Rows that are no keys.
+    flawed: News,
     node: Weak<Node>,
 }
 
@@ -115,6 +118,7 @@ impl Rowed {
             filling: Filling::default(),
             draws: Draws::default(),
             burned: AtomicU64::new(0),
+            flawed: News::default(),
             node,
         }
     }

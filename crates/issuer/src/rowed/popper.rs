@@ -1,7 +1,7 @@
 //! Pops what the tray wishes for: one pop at a time, and none when nobody asks.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -54,13 +54,40 @@ pub(super) async fn keep(node: Weak<Node>, rowed: Arc<Rowed>) {
 }
 
 impl Rowed {
-    fn popped(&self, popped: Popped, dry: Option<IssueError>) {
+    fn popped(&self, mut popped: Popped, dry: Option<IssueError>) {
+        self.drop_flawed(&mut popped.keys);
         self.lay(&popped.keys);
         let mut counter = self.lock();
         counter.rows = Some(popped.left);
         counter.verdict = dry.map(|error| (Instant::now(), error));
         drop(counter);
         self.arrived.notify_waiters();
+    }
+
+    /// Other programs can put rows there as well. What no import would take is nobody's key, and is not handed out.
+    fn drop_flawed(&self, keys: &mut Vec<Vec<u8>>) {
+        let flaw = |key: &[u8]| match std::str::from_utf8(key) {
+            Ok(key) => self.flaw(key),
+            Err(_) => Some("it is not text".to_owned()),
+        };
+        let (before, mut why) = (keys.len(), None);
+        keys.retain(|key| {
+            let flaw = flaw(key);
+            let is_sound = flaw.is_none();
+            why = flaw.or(why.take());
+            is_sound
+        });
+        let dropped = (before - keys.len()) as u64;
+        let Some(why) = why else { return };
+        self.burned.fetch_add(dropped, Ordering::Relaxed);
+        if self.flawed.is_new(&why) {
+            tracing::warn!(
+                keyspace = %self.track, rows = dropped,
+                "{dropped} rows of keyspace `{}` are no keys and were dropped: {why}; bring keys in with `keymill import \
+                 keys`",
+                self.track
+            );
+        }
     }
 
     fn failed(&self, error: &PoolError) {

@@ -3,7 +3,9 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt, fs,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -13,10 +15,13 @@ use toml::{Table, Value};
 
 use super::Config;
 
+/// The largest config file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("{} cannot be read: {source}", path.display())]
-    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{} cannot be read: {why}", path.display())]
+    Unreadable { path: PathBuf, why: io::Error },
     #[error("{} is not TOML: {message}", path.display())]
     NotToml { path: PathBuf, message: String },
     #[error("{setting} ({stated}): {problem}")]
@@ -70,8 +75,7 @@ impl Default for Layers {
 
 impl Layers {
     pub fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        let text = read(path).map_err(|why| ConfigError::Unreadable { path: path.to_owned(), why })?;
         let table: Table = toml::from_str(&text).map_err(|error| {
             // Its own rendering quotes the line, which may be one with a password.
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
@@ -219,9 +223,28 @@ pub(super) fn flatten(table: &Table, prefix: &str, flat: &mut Vec<(String, Value
     }
 }
 
+/// What is in a config file. It is one, and of a size that people write: a pipe would keep us waiting for ever, and a
+/// device would fill the memory.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let no = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(no("it is no file".to_owned()));
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(no(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
 /// A value as people may see it.
 pub(super) fn shown(name: &str, value: &Value) -> String {
     match value {
+        // It may hold the key of a pager.
+        Value::String(_) if name.ends_with(".template") => "\"***\"".to_owned(),
         // Whoever knows such an address can call people, or keep them asleep.
         Value::String(text) if name.starts_with("watch.") && text.contains("://") => {
             let origin = text.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
@@ -245,7 +268,7 @@ mod tests {
     fn each_layer_covers_the_one_below_and_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("k.toml");
-        std::fs::write(&path, "[listen]\nhttp = \"127.0.0.1:1\"\n[limits]\ncount_max = 7\n").unwrap();
+        fs::write(&path, "[listen]\nhttp = \"127.0.0.1:1\"\n[limits]\ncount_max = 7\n").unwrap();
         let mut layers = Layers::default();
         layers.file(&path).unwrap();
         layers.environment(env(&[("KEYMILL_LIMITS__COUNT_MAX", "8"), ("KEYMILL_PORT", "tcp://1.2.3.4")]));
@@ -280,7 +303,7 @@ mod tests {
     fn a_file_with_an_unknown_keyspace_field_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("k.toml");
-        std::fs::write(&path, "[keyspaces.promo]\nscheme = \"pool\"\nlenght = 8\n").unwrap();
+        fs::write(&path, "[keyspaces.promo]\nscheme = \"pool\"\nlenght = 8\n").unwrap();
         let mut layers = Layers::default();
         layers.file(&path).unwrap();
         let message = layers.finish().unwrap_err().to_string();

@@ -24,6 +24,7 @@ mod trace;
 mod watch;
 
 pub use changes::Change;
+pub(crate) use layers::read;
 pub use layers::{ConfigError, Layers, Setting, Source};
 pub use registry::{RegistryConfig, RegistryPlace};
 pub use trace::TraceConfig;

@@ -106,9 +106,14 @@ impl Names {
         keyspace: &str,
         body: &[u8],
     ) -> Result<Once, Refusal> {
-        let Some(key) = headers.get(HEADER) else { return Ok(Once::Unasked) };
-        let key = key.to_str().unwrap_or_default();
-        idempotency::check(key).map_err(|error| Refusal::new(Code::InvalidRequest, error.to_string()))?;
+        let mut keys = headers.get_all(HEADER).iter();
+        let Some(key) = keys.next() else { return Ok(Once::Unasked) };
+        let wrong = |why: String| Refusal::new(Code::InvalidRequest, why);
+        if keys.next().is_some() {
+            return Err(wrong("there is more than one Idempotency-Key; send one".to_owned()));
+        }
+        let key = key.to_str().map_err(|_| wrong("an Idempotency-Key is printable ASCII".to_owned()))?;
+        idempotency::check(key).map_err(|error| wrong(error.to_string()))?;
         let registry = self.registry()?;
         let at_ms = self.now_ms();
         let attempt = Attempt {

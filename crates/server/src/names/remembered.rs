@@ -3,7 +3,7 @@
 //! What this node changes it forgets at once; what another node changed is seen when its time is over.
 
 use std::{
-    hash::{Hash, Hasher},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -62,15 +62,37 @@ impl Equivalent<Place> for At<'_> {
     }
 }
 
+/// How many places share a count of changes.
+const CHANGES: usize = 1024;
+
 #[derive(Debug)]
 pub(crate) struct Remembered {
     found: Cache<Place, Arc<Found>>,
     believed_for: Duration,
+    /// How often something was forgotten, by the place's hash. What was looked up while its place changed may be what
+    /// was there before.
+    changes: Box<[AtomicU64]>,
 }
+
+/// How often a place had changed when it was looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AsOf(u64);
 
 impl Remembered {
     pub(crate) fn new(entries: usize, believed_for: Duration) -> Self {
-        Self { found: Cache::new(entries), believed_for }
+        let changes = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
+        Self { found: Cache::new(entries), believed_for, changes }
+    }
+
+    /// To be asked before a look-up whose answer is [put](Self::put).
+    pub(crate) fn as_of(&self, keyspace: &str, name: &str) -> AsOf {
+        AsOf(self.changes_of(keyspace, name).load(Ordering::SeqCst))
+    }
+
+    fn changes_of(&self, keyspace: &str, name: &str) -> &AtomicU64 {
+        let mut hasher = DefaultHasher::new();
+        At(keyspace, name).hash(&mut hasher);
+        &self.changes[usize::try_from(hasher.finish() % CHANGES as u64).unwrap_or_default()]
     }
 
     /// `now` is the process's own time.
@@ -78,17 +100,30 @@ impl Remembered {
         self.found.get(&At(keyspace, name)).filter(|found| now < found.until)
     }
 
-    pub(crate) fn put(&self, keyspace: &str, name: &str, what: What, now: Duration) -> Arc<Found> {
+    /// Not kept if the place changed since `as_of`.
+    pub(crate) fn put(
+        &self,
+        keyspace: &str,
+        name: &str,
+        what: What,
+        now: Duration,
+        as_of: AsOf,
+    ) -> Arc<Found> {
         let believed_for = match what {
             What::Nothing => self.believed_for.min(ABSENT_FOR),
             What::Leads { .. } | What::Gone => self.believed_for,
         };
         let found = Arc::new(Found { what, visits: AtomicU64::new(0), until: now + believed_for });
         self.found.insert(Place { keyspace: keyspace.into(), name: name.into() }, found.clone());
+        // Looked at after it was put: whoever changes the place counts first and removes then, so one of us removes it.
+        if self.as_of(keyspace, name) != as_of {
+            self.found.remove(&At(keyspace, name));
+        }
         found
     }
 
     pub(crate) fn forget(&self, keyspace: &str, name: &str) {
+        self.changes_of(keyspace, name).fetch_add(1, Ordering::SeqCst);
         self.found.remove(&At(keyspace, name));
     }
 }
@@ -106,11 +141,28 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    impl Remembered {
+        fn put_now(&self, name: &str, what: What) -> Arc<Found> {
+            self.put("links", name, what, SECOND, self.as_of("links", name))
+        }
+    }
+
+    #[test]
+    fn what_was_looked_up_before_a_change_is_not_kept_after_it() {
+        let remembered = Remembered::new(10, 10 * SECOND);
+        let as_of = remembered.as_of("links", "a");
+        remembered.forget("links", "a");
+        assert_eq!(remembered.put("links", "a", What::Gone, SECOND, as_of).what, What::Gone);
+        assert!(remembered.get("links", "a", SECOND).is_none());
+        remembered.put_now("a", What::Gone);
+        assert!(remembered.get("links", "a", SECOND).is_some());
+    }
+
     #[test]
     fn what_is_remembered_is_believed_for_a_while() {
         let remembered = Remembered::new(10, 10 * SECOND);
-        remembered.put("links", "a", What::Gone, SECOND);
-        remembered.put("links", "b", What::Nothing, SECOND);
+        remembered.put_now("a", What::Gone);
+        remembered.put_now("b", What::Nothing);
         assert_eq!(remembered.get("links", "a", 10 * SECOND).unwrap().what, What::Gone);
         assert!(remembered.get("links", "a", 11 * SECOND).is_none(), "its time is over");
         assert!(remembered.get("links", "b", 2 * SECOND).is_none(), "absence is believed less long");
@@ -123,14 +175,14 @@ mod tests {
     fn no_more_is_remembered_than_there_is_room_for() {
         let remembered = Remembered::new(100, SECOND);
         for n in 0..10_000 {
-            remembered.put("links", &n.to_string(), What::Nothing, SECOND);
+            remembered.put_now(&n.to_string(), What::Nothing);
         }
         assert!(remembered.found.len() <= 100, "{}", remembered.found.len());
     }
 
     #[test]
     fn the_first_visit_is_told_from_the_others() {
-        let found = Remembered::new(1, SECOND).put("links", "a", What::Gone, SECOND);
+        let found = Remembered::new(1, SECOND).put_now("a", What::Gone);
         assert_eq!([found.visit(), found.visit(), found.visit()], [true, false, false]);
         assert_eq!(found.visits.swap(0, Ordering::Relaxed), 3);
         assert!(found.visit());

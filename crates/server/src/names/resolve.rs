@@ -67,6 +67,7 @@ impl Names {
             Counters::count(&self.counters.remembered);
             return Ok(found);
         }
+        let as_of = self.remembered.as_of(keyspace, &name);
         let entry = self.registry()?.entry(keyspace, &name).await.map_err(refuse)?;
         Counters::count(&self.counters.found);
         let what = match entry {
@@ -81,7 +82,7 @@ impl Names {
             },
             None => What::Nothing,
         };
-        Ok(self.remembered.put(keyspace, &name, what, now))
+        Ok(self.remembered.put(keyspace, &name, what, now, as_of))
     }
 
     /// Whether a target that is kept would be accepted today.

@@ -68,7 +68,9 @@ mod tests {
         let place = Place { keyspace: "links".into(), name: name.into() };
         let to = HeaderValue::from_static("https://example.com/");
         let what = What::Leads { place, to, expires_at_ms: None };
-        Remembered::new(1, Duration::from_secs(1)).put("links", name, what, Duration::ZERO)
+        let remembered = Remembered::new(1, Duration::from_secs(1));
+        let as_of = remembered.as_of("links", name);
+        remembered.put("links", name, what, Duration::ZERO, as_of)
     }
 
     #[test]

@@ -37,8 +37,11 @@ const BUSY_TIMEOUT_MS: u32 = 2_000;
 /// Prepared statements that a connection keeps.
 const STATEMENTS_KEPT: usize = 256;
 /// What the writer keeps of the file in memory, and each reader.
-const WRITER_CACHE_KIB: u32 = 16_384;
+const WRITER_CACHE_KIB: u32 = 65_536;
 const READER_CACHE_KIB: u32 = 8_192;
+/// Pages in the log after which they are written into the file: 8 MiB. More: a page that changes often is written less
+/// often. Fewer: the disk holds less twice.
+const LOG_PAGES: u32 = 2_000;
 
 /// A handle to one file; clones share its writer. The file is closed when the last of them is dropped.
 #[derive(Clone)]
@@ -77,14 +80,16 @@ impl Sqlite {
         Ok(Self::start(path, connection, ()))
     }
 
-    /// A connection as the writer has it, for whoever prepares the file before it is [started](Self::start).
+    /// A connection as the writer has it. What it would need to undo one job of many it keeps in memory: on the disk
+    /// that would be a copy of every page a job changes. For whoever prepares the file before it is [started](Self::start).
     pub fn connect(path: &Path) -> rusqlite::Result<Connection> {
         let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         connection.execute_batch(&format!(
             "PRAGMA journal_mode = WAL;
              PRAGMA synchronous = FULL;
              PRAGMA cache_size = -{WRITER_CACHE_KIB};
-             PRAGMA wal_autocheckpoint = 1000;"
+             PRAGMA wal_autocheckpoint = {LOG_PAGES};
+             PRAGMA temp_store = MEMORY;"
         ))?;
         Ok(connection)
     }
