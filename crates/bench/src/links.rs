@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::Instant,
 };
 
@@ -19,6 +20,7 @@ const LINKS: usize = 1_000_000;
 const LINKS_FULL: usize = 10_000_000;
 const POSTGRES_LINKS: usize = 100_000;
 const BATCH: usize = 1_000;
+const IMPORTERS: usize = 4;
 /// Keys that everyone asks for.
 const HOT: usize = 1_000;
 const CLIENTS: usize = 16;
@@ -168,10 +170,24 @@ impl Scripts {
     }
 }
 
-/// Makes links by the thousand and answers their keys.
+/// Makes links by the thousand, as a few programs at a time would, and answers their keys.
 fn populate(server: &Server, links: usize) -> anyhow::Result<Vec<String>> {
+    let made = thread::scope(|scope| {
+        let importer = |first| scope.spawn(move || import(server, (first..links / BATCH).step_by(IMPORTERS)));
+        let importers: Vec<_> = (0..IMPORTERS).map(importer).collect();
+        importers.into_iter().map(|importer| importer.join().expect("it does not panic")).collect::<Vec<_>>()
+    });
     let mut keys = Vec::with_capacity(links);
-    for batch in 0..links / BATCH {
+    for made in made {
+        keys.extend(made?);
+    }
+    anyhow::ensure!(keys.len() == links / BATCH * BATCH, "{} of {links} links were made", keys.len());
+    Ok(keys)
+}
+
+fn import(server: &Server, batches: impl Iterator<Item = usize>) -> anyhow::Result<Vec<String>> {
+    let mut keys = Vec::new();
+    for batch in batches {
         let urls: Vec<String> = (0..BATCH)
             .map(|n| format!("{{\"url\":\"https://example.com/a/long/path?n={}\"}}", batch * BATCH + n))
             .collect();
@@ -183,7 +199,6 @@ fn populate(server: &Server, links: usize) -> anyhow::Result<Vec<String>> {
         let made = answer["links"].as_array().context("links")?;
         keys.extend(made.iter().filter_map(|link| link["key"].as_str().map(str::to_owned)));
     }
-    anyhow::ensure!(keys.len() == links / BATCH * BATCH, "{} of {links} links were made", keys.len());
     Ok(keys)
 }
 

@@ -145,6 +145,7 @@ impl Node {
         let progress = leftovers.iter_mut().filter_map(|(_, left)| left.progress.take()).collect();
         let mut settlements = Vec::new();
         for (served, left) in leftovers {
+            stopped.burned += left.burned;
             let offer = left.offer.filter(|_| Instant::now() < until);
             let given = match offer {
                 Some(offer) => self.pen.give_back(&left.track, offer).await.ok(),

@@ -83,6 +83,8 @@ pub struct Glance {
 pub struct Leftovers {
     pub track: Track,
     pub unissued: Vec<Block>,
+    /// Keys that were popped and not handed out, and are nobody's.
+    pub burned: u64,
     pub offer: Option<Offer>,
     pub progress: Option<Progress>,
 }

@@ -37,9 +37,15 @@ async fn a_bind_whose_outcome_nobody_knows_may_be_asked_for_again() {
         receipt: Some(receipt(&format!("s{n}"), "a", "done")),
         ..bind(&format!("k{n}"), "https://a.example/")
     });
+    let again = registry.bind(left_unknown(&server, &registry, binds).await).await.unwrap();
+    assert_eq!(again, Bound::Overtaken { answer: Some("done".to_owned()) }, "its own answer");
+}
+
+/// The first of these binds whose outcome nobody knows, once the engine waits for nobody any more.
+async fn left_unknown(server: &Postgres, registry: &Registry, binds: impl Iterator<Item = Bind>) -> Bind {
     let mut unknown = None;
     for bind in binds {
-        match cut_off(&server, &registry, &bind).await {
+        match cut_off(server, registry, &bind).await {
             Err(RegistryError::Unknown(_)) => {
                 unknown = Some(bind);
                 break;
@@ -49,8 +55,7 @@ async fn a_bind_whose_outcome_nobody_knows_may_be_asked_for_again() {
     }
     server.sql("ALTER SYSTEM RESET synchronous_standby_names").unwrap();
     server.sql("SELECT pg_reload_conf()").unwrap();
-    let again = registry.bind(unknown.expect("one of them had to wait")).await.unwrap();
-    assert_eq!(again, Bound::Overtaken { answer: Some("done".to_owned()) }, "its own answer");
+    unknown.expect("one of them had to wait")
 }
 
 /// The same of one that is committed by its own statement.
@@ -61,19 +66,8 @@ async fn a_plain_bind_whose_outcome_nobody_knows_is_told_so() {
     assert!(matches!(registry.bind(bind("first", "https://a.example/")).await.unwrap(), Bound::New(_)));
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").unwrap();
     server.sql("SELECT pg_reload_conf()").unwrap();
-    let mut unknown = None;
-    for bind in (0..TRIES).map(|n| bind(&format!("k{n}"), "https://a.example/")) {
-        match cut_off(&server, &registry, &bind).await {
-            Err(RegistryError::Unknown(_)) => {
-                unknown = Some(bind);
-                break;
-            }
-            outcome => assert!(matches!(outcome, Ok(Bound::New(_))), "{outcome:?}"),
-        }
-    }
-    server.sql("ALTER SYSTEM RESET synchronous_standby_names").unwrap();
-    server.sql("SELECT pg_reload_conf()").unwrap();
-    let again = registry.bind(unknown.expect("one of them had to wait")).await.unwrap();
+    let binds = (0..TRIES).map(|n| bind(&format!("k{n}"), "https://a.example/"));
+    let again = registry.bind(left_unknown(&server, &registry, binds).await).await.unwrap();
     assert!(matches!(again, Bound::Same(_)), "{again:?}");
 }
 

@@ -373,7 +373,7 @@ impl Rowed {
         self.wanted.notify_one();
         self.filling.look_again();
         let progress = self.progress(now);
-        Leftovers { track: self.track.clone(), unissued: Vec::new(), offer: None, progress }
+        Leftovers { track: self.track.clone(), unissued: Vec::new(), burned, offer: None, progress }
     }
 
     /// Why no more keys come out, if none do.

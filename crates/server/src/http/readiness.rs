@@ -1,7 +1,9 @@
 //! What a node looks at to know whether it serves keys, what it saw, and what to do about it.
 
+use std::sync::Arc;
+
 use keymill_api::{Check, CheckState, Code, Reason, rfc3339};
-use keymill_issuer::{Node, NodeState};
+use keymill_issuer::{Node, NodeState, Served};
 
 use crate::reload::{Outcome, Reading};
 
@@ -98,27 +100,36 @@ fn ledger(state: &NodeState, is_away: bool) -> Found {
     }
 }
 
-/// An empty stock that nobody fills is a reason to send callers elsewhere.
+/// An empty stock that nobody fills is a reason to send callers elsewhere. Rows that cannot be filled are none: they
+/// are as far away from every other node, and this one has other keyspaces.
 fn stock(node: &Node) -> Found {
-    if node.ledger_answers() {
-        return Found::Fine;
-    }
     let known = node.all_known();
-    let mut dry: Vec<_> = known.iter().filter(|served| served.has_run_dry()).map(|dry| &dry.name).collect();
-    if dry.is_empty() {
-        return Found::Fine;
+    if !node.ledger_answers()
+        && let Some(named) = named(known.iter().filter(|served| served.has_run_dry()))
+    {
+        return Found::Bad {
+            code: Code::LedgerUnavailable,
+            detail: format!("the ledger does not answer, and the stock of {named} is used up"),
+            next: BRING_BACK,
+        };
     }
-    dry.sort();
-    let mut named: Vec<_> = dry.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
-    if dry.len() > NAMED_MAX {
-        named.push(format!("{} more", dry.len() - NAMED_MAX));
+    let is_stuck =
+        |served: &&Arc<Served>| served.fill_glance().is_some_and(|glance| glance.trouble.is_some());
+    named(known.iter().filter(is_stuck)).map_or(Found::Fine, |named| Found::Odd {
+        detail: format!("the rows of {named} cannot be filled"),
+        next: "see the log, or `trouble` in `keymill keyspace show`",
+    })
+}
+
+/// Keyspaces by name, if there are any.
+fn named<'s>(keyspaces: impl Iterator<Item = &'s Arc<Served>>) -> Option<String> {
+    let mut names: Vec<_> = keyspaces.map(|served| &served.name).collect();
+    names.sort();
+    let mut named: Vec<_> = names.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
+    if names.len() > NAMED_MAX {
+        named.push(format!("{} more", names.len() - NAMED_MAX));
     }
-    let named = named.join(", ");
-    Found::Bad {
-        code: Code::LedgerUnavailable,
-        detail: format!("the ledger does not answer, and the stock of {named} is used up"),
-        next: BRING_BACK,
-    }
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 /// So is a clock that may not go on.

@@ -8,7 +8,7 @@ use hyper::{
 };
 use keymill_api::{Code, Refusal, TakeAnswer, TakeRequest};
 use keymill_issuer::{
-    Served,
+    IssueError, Served,
     haul::{Haul, Piece},
 };
 use std::sync::Arc;
@@ -93,29 +93,13 @@ async fn take_once(
         let detail = format!("with an Idempotency-Key `count` is at most {ONCE_COUNT_MAX}, and is {count}");
         return Err(Refusal::field(Code::CountOutOfRange, "count", detail));
     }
-    let served = state.node.keyspace(keyspace).await?;
-    let names = &state.names;
-    let once = names.once(headers, caller, "keys", keyspace, body).await?;
-    let said = match &once {
-        Once::Said(said) => said.clone(),
-        Once::Unasked | Once::Go(_) => {
-            let taken = async {
-                caller.charge(&served, count, || state.node.elapsed())?;
-                let taken = served.take(count, state.config.limits.take_timeout.duration()).await;
-                let haul = taken.inspect_err(|_| caller.refund(&served, count))?;
-                let answer = json(&served.name, haul.keys(), count, 0);
-                let body = String::from_utf8(answer).expect("keys are ASCII");
-                names.conclude(&once, Said { status: 200, body }).await
-            };
-            match taken.await {
-                Ok(said) => said,
-                Err(refusal) => {
-                    names.abandon(&once).await;
-                    return Err(refusal);
-                }
-            }
-        }
-    };
+    // A task of its own: whoever hangs up in the middle comes back for the answer, so what was begun is finished.
+    let order = (state.clone(), caller.clone(), keyspace.to_owned(), headers.clone(), body.to_vec());
+    let said = tokio::spawn(async move {
+        let (state, caller, keyspace, headers, body) = order;
+        taken_once(&state, &caller, &keyspace, &headers, &body, count).await
+    });
+    let said = said.await.unwrap_or_else(|_| Err(IssueError::Internal.into()))?;
     if !wants_text(headers) {
         return Ok(json_bytes(said.body.into_bytes()));
     }
@@ -124,6 +108,35 @@ async fn take_once(
         TEXT,
         answer.keys.iter().flat_map(|key| [key.as_str(), "\n"]).collect::<String>().into_bytes(),
     ))
+}
+
+async fn taken_once(
+    state: &State,
+    caller: &Caller,
+    keyspace: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    count: u32,
+) -> Result<Said, Refusal> {
+    let served = state.node.keyspace(keyspace).await?;
+    let names = &state.names;
+    let once = names.once(headers, caller, "keys", keyspace, body).await?;
+    if let Once::Said(said) = once {
+        return Ok(said);
+    }
+    let taken = async {
+        caller.charge(&served, count, || state.node.elapsed())?;
+        let taken = served.take(count, state.config.limits.take_timeout.duration()).await;
+        let haul = taken.inspect_err(|_| caller.refund(&served, count))?;
+        let answer = json(&served.name, haul.keys(), count, 0);
+        let body = String::from_utf8(answer).expect("keys are ASCII");
+        names.conclude(&once, Said { status: 200, body }).await
+    };
+    let said = taken.await;
+    if said.is_err() {
+        names.abandon(&once).await;
+    }
+    said
 }
 
 /// Someone who wants more than fits in JSON is told how to get it.

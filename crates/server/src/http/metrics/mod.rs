@@ -35,28 +35,7 @@ fn render(state: &State, caller: &Caller) -> String {
     let mut known = node.all_known();
     known.retain(|served| caller.sees(served.name.as_str()));
     known.sort_by(|a, b| a.name.cmp(&b.name));
-    let glances: Vec<_> = known.iter().map(|served| (served.name.as_str(), served.glance())).collect();
-
-    page.family("keys_issued_total", "counter", "Keys this process issued.");
-    for (keyspace, glance) in &glances {
-        page.sample("keys_issued_total", &[("keyspace", keyspace)], &glance.issued);
-    }
-    page.family("stock_keys", "gauge", "Numbers in this process's memory.");
-    for (keyspace, glance) in &glances {
-        page.sample("stock_keys", &[("keyspace", keyspace)], &glance.stock);
-    }
-    page.family("numbers_burned_total", "counter", "Numbers lost for ever: blocked words, refused hauls.");
-    for (keyspace, glance) in &glances {
-        page.sample("numbers_burned_total", &[("keyspace", keyspace)], &glance.burned);
-    }
-    page.family(
-        "numbers_given_back_total",
-        "counter",
-        "Numbers that went back unused; a clean stop does that.",
-    );
-    for served in &known {
-        page.sample("numbers_given_back_total", &[("keyspace", served.name.as_str())], &served.given_back());
-    }
+    keys(&mut page, &known);
     let reserves = node.reserves();
     page.family("reserve_duration_seconds", "histogram", "What a reserve takes, the witness included.");
     page.durations("reserve_duration_seconds", &[], &reserves.durations.read());
@@ -79,6 +58,33 @@ fn render(state: &State, caller: &Caller) -> String {
     page.sample("build_info", &[("version", crate::VERSION)], &1);
     process::render(&mut page);
     page.text
+}
+
+/// What became of each keyspace's numbers.
+fn keys(page: &mut Page, known: &[Arc<Served>]) {
+    type Read = fn(&Served) -> u64;
+    let families: [(&str, &str, &str, Read); 4] = [
+        ("keys_issued_total", "counter", "Keys this process issued.", |served| served.glance().issued),
+        ("stock_keys", "gauge", "Numbers in this process's memory.", |served| served.glance().stock),
+        (
+            "numbers_burned_total",
+            "counter",
+            "Numbers lost for ever: blocked words, refused hauls, rows that were dropped.",
+            |served| served.glance().burned,
+        ),
+        (
+            "numbers_given_back_total",
+            "counter",
+            "Numbers that went back unused; a clean stop does that.",
+            Served::given_back,
+        ),
+    ];
+    for (name, kind, help, read) in families {
+        page.family(name, kind, help);
+        for served in known {
+            page.sample(name, &[("keyspace", served.name.as_str())], &read(served));
+        }
+    }
 }
 
 /// What the front ends answered, how long that took, and what they refused.
