@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::{Value, json};
@@ -269,4 +269,47 @@ fn answers_are_forgotten_when_their_time_is_over() {
     });
     // Nothing of a key or of an answer is in the log.
     assert!(!server.log().contains(KEY));
+}
+
+#[test]
+fn two_keys_are_refused() {
+    let home = Home::new();
+    let server = home.start();
+    let (one, other) = (key(1), key(2));
+    let headers = [("idempotency-key", one.as_str()), ("idempotency-key", other.as_str())];
+    let answer = server.connect().send("POST", "/v1/keyspaces/tickets/keys", &headers, b"").unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{answer:?}");
+    assert_eq!(server.take("tickets", 1), ["1"], "it took nothing");
+}
+
+/// Whoever hangs up before the answer comes back for it: nothing that was taken is left out.
+#[test]
+fn a_caller_who_hangs_up_finds_its_keys_at_the_next_try() {
+    let home = Home::new();
+    let server = home.start();
+    let (path, body) = ("/v1/keyspaces/tickets/keys", r#"{"count":100}"#);
+    let mut tickets: Vec<u64> = Vec::new();
+    for n in 0..100 {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nIdempotency-Key: {}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            key(n),
+            body.len()
+        );
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.write(request.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_micros(20 * n as u64));
+        drop(connection);
+        let begun = Instant::now();
+        let answer = loop {
+            let answer = server.once("POST", path, &key(n), body);
+            // The first try is finished by itself, long before another could overtake it: that takes 10 s.
+            if answer.status != 409 || begun.elapsed() > Duration::from_secs(6) {
+                break answer;
+            }
+        };
+        assert_eq!(answer.status, 200, "{answer:?}");
+        tickets.extend(answer.keys().iter().map(|ticket| ticket.parse::<u64>().unwrap()));
+    }
+    assert_eq!(tickets, (1..=10_000).collect::<Vec<_>>());
 }

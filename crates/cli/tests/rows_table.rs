@@ -370,6 +370,15 @@ fn two_keyspaces_with_one_prefix_are_told_apart() {
     assert_eq!((refused.status, refused.code().as_str()), (503, "out_of_stock"), "{refused:?}");
     assert!(refused.text().contains("table_prefix") && refused.text().contains("`codes`"), "{refused:?}");
     assert_eq!(server.take("codes", 1).len(), 1);
+    // Nothing that other nodes could do better, so it is told and no reason to go elsewhere.
+    until("a warning", &server, || {
+        let ready = server.get("/readyz").json();
+        let checks = ready["checks"].as_array().unwrap();
+        let stock = checks.iter().find(|check| check["check"] == "stock").unwrap();
+        ready["ready"] == true
+            && stock["state"] == "warning"
+            && stock["detail"].to_string().contains("`others`")
+    });
 }
 
 /// A pool whose database is restarted and stopped goes on, and repeats nothing.
