@@ -349,7 +349,8 @@ fn a_draw_takes_about_as_many_attempts_as_the_fill_of_the_space_predicts() {
     let redis = Redis::start(DURABLE).unwrap();
     let mut connection = client(&redis);
     let home = Home::new();
-    let server = home.start();
+    // Fifty keys out of a space that is nearly full are a thousand draws, each of them a commit.
+    let server = home.server().environment("KEYMILL_LIMITS__TAKE_TIMEOUT", "1m").start();
     server.create(json!({
         "name": "codes", "scheme": "pool", "store": "redis", "length": 3, "capacity": 1, "on_empty": "random", "stock_min": 1, "stock_max": 1,
         "redis_url": format!("redis://127.0.0.1:{}", redis.port()),

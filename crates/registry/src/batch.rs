@@ -21,10 +21,14 @@ pub(crate) fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-/// The items in order, in as few pieces as can be, each with a number of places that is a power of two: for what can
-/// be asked twice in one statement, so that the last item fills the places that are left.
-pub(crate) fn padded<T>(items: &[T]) -> impl Iterator<Item = (&[T], usize)> {
-    items.chunks(SIZES[0]).map(|piece| (piece, piece.len().next_power_of_two()))
+/// The items in order, in as few pieces as can be, each with a power of two of them: for what can be asked twice in one
+/// statement, so that the last item fills the rest.
+pub(crate) fn padded<T: Copy>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
+    items.chunks(SIZES[0]).map(|piece| {
+        let mut padded = piece.to_vec();
+        padded.resize(piece.len().next_power_of_two(), piece[piece.len() - 1]);
+        padded
+    })
 }
 
 /// Whether a batch looks for its rows before it makes them. Nearly always all of them are new, so its first run
@@ -54,7 +58,7 @@ pub(crate) async fn plan_afresh<S: Statements>(statements: &mut S) -> Result<(),
 }
 
 /// `?, ?, ?`
-pub(crate) fn places(count: usize) -> String {
+pub(crate) fn question_marks(count: usize) -> String {
     vec!["?"; count].join(", ")
 }
 

@@ -9,6 +9,7 @@ mod entry;
 mod error;
 pub mod limits;
 mod ops;
+mod order;
 mod registry;
 pub mod rules;
 mod schema;

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use keymill_sql::{Database, Schema, Version};
+use keymill_id::Definition;
+use keymill_sql::{Database, Schema, SqlError, Version};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
     batch::Caution,
     ops,
     ops::{On, Operation},
+    order::{BY_NAME, Order},
     schema,
     tables::Tables,
     together::{Question, Together},
@@ -58,6 +60,16 @@ impl Registry {
     pub async fn migrate(&self) -> Result<Version, RegistryError> {
         let prefix = self.opening.prefix();
         Ok(schema(&prefix).migrate(&self.opening.database).await?)
+    }
+
+    /// Lets the names of a keyspace lie as this definition numbers them, unless they lie in some order already: then that
+    /// stays. To be said before anything else of the keyspace; where it is not, its names lie by name.
+    pub async fn arrange(&self, keyspace: &str, definition: &Definition) -> Result<(), RegistryError> {
+        let tables = self.ready().await?;
+        if tables.known_orders.knows(keyspace) {
+            return Ok(());
+        }
+        self.learn_order(&tables, keyspace, || Order::stored(definition)).await
     }
 
     /// The entry as it is kept, gone or not; see [`Entry::is_gone`]. One look-up by primary key.
@@ -118,7 +130,7 @@ impl Registry {
         self.run(ops::Delete { keyspace, name, at_ms, reusable_at_ms }).await
     }
 
-    /// A page of entries, by name.
+    /// A page of entries: chosen names by name, then keys as they were issued.
     pub async fn list(&self, listing: Listing) -> Result<Page, RegistryError> {
         self.run(listing).await
     }
@@ -216,9 +228,16 @@ impl Registry {
         self.run(ops::AddVisits { visits }).await
     }
 
+    /// The prefix of the tables, and where they are.
+    #[cfg(feature = "conformance")]
+    pub(crate) fn tables_of(&self) -> (String, &Database) {
+        (self.opening.prefix(), &self.opening.database)
+    }
+
     async fn run<O: Operation>(&self, operation: O) -> Result<O::Answer, RegistryError> {
         operation.check()?;
         let tables = self.ready().await?;
+        self.learn_orders(&tables, &operation).await?;
         Ok(self.opening.database.run(On { tables, operation }).await?)
     }
 
@@ -229,7 +248,48 @@ impl Registry {
     ) -> Result<Q::Answer, RegistryError> {
         question.check()?;
         let tables = self.ready().await?;
+        self.learn_orders(&tables, &question).await?;
         Ok(crowd.ask(&tables, question).await?)
+    }
+
+    /// How names lie has to be known before they can be looked for.
+    async fn learn_orders<O: Operation>(
+        &self,
+        tables: &Arc<Tables>,
+        operation: &O,
+    ) -> Result<(), RegistryError> {
+        for keyspace in operation.keyspaces() {
+            if !tables.known_orders.knows(keyspace) {
+                self.learn_order(tables, keyspace, || BY_NAME.to_owned()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In transactions of its own: what is learned must be committed. `new` is the order of a keyspace that has none.
+    async fn learn_order(
+        &self,
+        tables: &Arc<Tables>,
+        keyspace: &str,
+        new: impl FnOnce() -> String,
+    ) -> Result<(), RegistryError> {
+        let find = ops::FindOrder { keyspace: keyspace.to_owned() };
+        find.check()?;
+        let database = &self.opening.database;
+        let stored = match database.run(On { tables: tables.clone(), operation: find }).await? {
+            Some(stored) => stored,
+            None => {
+                let operation = ops::Arrange { keyspace: keyspace.to_owned(), stored: new() };
+                let arranged = database.run(On { tables: tables.clone(), operation }).await;
+                arranged.map_err(|error| match error {
+                    // Whether or not it is arranged: nothing was done of what the caller asked for.
+                    SqlError::Unknown(said) => SqlError::Unavailable(said),
+                    other => other,
+                })?
+            }
+        };
+        tables.known_orders.learn(keyspace, Order::read(keyspace, &stored)?);
+        Ok(())
     }
 
     /// Opened by a task of its own: a caller who gives up does not undo what takes longer than it waits.

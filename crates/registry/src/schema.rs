@@ -10,7 +10,12 @@
 /// was derived from, the skeleton of a guarded alias. Most names have none, so they are no columns of `names`.
 ///
 /// `refs.digest` stands for owner and text, which may be longer than an index holds.
-pub(crate) const STEPS: &[&[&str]] = &[&[
+///
+/// `orders` says how the names of a keyspace lie, and `names.place` where; see [`crate::order`]. Names that were there
+/// before lie as they did: by name.
+pub(crate) const STEPS: &[&[&str]] = &[FIRST, BY_PLACE];
+
+const FIRST: &[&str] = &[
     "CREATE TABLE {prefix}_names (
         keyspace   {key} NOT NULL,
         name       {key} NOT NULL,
@@ -51,4 +56,32 @@ pub(crate) const STEPS: &[&[&str]] = &[&[
         kept_until   BIGINT NOT NULL
     ){table_by_key}",
     "CREATE INDEX {prefix}_receipts_due ON {prefix}_receipts (kept_until)",
-]];
+];
+
+const BY_PLACE: &[&str] = &[
+    "CREATE TABLE {prefix}_orders (
+        keyspace   {key} NOT NULL PRIMARY KEY,
+        definition {text} NOT NULL
+    ){table_by_key}",
+    "INSERT INTO {prefix}_orders (keyspace, definition) SELECT DISTINCT keyspace, '' FROM {prefix}_names",
+    "CREATE TABLE {prefix}_placed (
+        keyspace   {key} NOT NULL,
+        place      BIGINT NOT NULL,
+        name       {key} NOT NULL,
+        kind       {key} NOT NULL,
+        target     {text},
+        owner      {text},
+        created_at BIGINT NOT NULL,
+        expires_at BIGINT,
+        deleted_at BIGINT,
+        visits     BIGINT NOT NULL,
+        due_at     BIGINT,
+        PRIMARY KEY (keyspace, place, name)
+    ){table_by_key}",
+    "INSERT INTO {prefix}_placed
+        SELECT keyspace, -1, name, kind, target, owner, created_at, expires_at, deleted_at, visits, due_at
+        FROM {prefix}_names",
+    "DROP TABLE {prefix}_names",
+    "ALTER TABLE {prefix}_placed RENAME TO {prefix}_names",
+    "CREATE INDEX {prefix}_names_due ON {prefix}_names (due_at){where due_at IS NOT NULL}",
+];

@@ -1,21 +1,24 @@
 //! The tables by name, and rows of `names` and `marks` as what they mean. No decision is made here.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use keymill_sql::{Row, SqlError, Statements, Value};
 
 use crate::{
     Entry, Kind,
-    batch::{padded, pieces, places, plan_afresh},
+    batch::{padded, pieces, plan_afresh, question_marks},
     ops::moved,
+    order::{NO_NUMBER, Order, Orders},
 };
 
 /// What is read of an entry, in the order [`read_entry`] expects.
 pub(crate) const ENTRY: &str = "name, kind, target, owner, created_at, expires_at, deleted_at, visits";
 /// What is written of a new one, in the order of [`Grant::values`].
-const NEW_ENTRY: [&str; 9] =
-    ["keyspace", "name", "kind", "target", "owner", "created_at", "expires_at", "visits", "due_at"];
-const NEW_ENTRY_KEY: usize = 2;
+const NEW_ENTRY: [&str; 10] =
+    ["keyspace", "place", "name", "kind", "target", "owner", "created_at", "expires_at", "visits", "due_at"];
+const NEW_ENTRY_KEY: usize = 3;
+/// The condition that one name meets; see [`Tables::key`].
+pub(crate) const BY_KEY: &str = "keyspace = ? AND place = ? AND name = ?";
 const MARK: [&str; 3] = ["keyspace", "mark", "name"];
 const MARK_KEY: usize = 2;
 
@@ -30,7 +33,16 @@ pub(crate) struct Tables {
     pub(crate) marks: String,
     pub(crate) refs: String,
     pub(crate) receipts: String,
+    pub(crate) orders: String,
+    pub(crate) known_orders: Orders,
     find: String,
+}
+
+/// A name and where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Placed<'a> {
+    pub(crate) place: i64,
+    pub(crate) name: &'a str,
 }
 
 /// A new row of `names`.
@@ -52,12 +64,45 @@ pub(crate) enum Mark<'a> {
     Skeleton(&'a str),
 }
 
+impl Placed<'_> {
+    pub(crate) fn has_number(&self) -> bool {
+        self.place != NO_NUMBER
+    }
+}
+
 impl Tables {
     pub(crate) fn new(prefix: &str) -> Self {
-        let [names, marks, refs, receipts] =
-            ["names", "marks", "refs", "receipts"].map(|table| format!("{prefix}_{table}"));
-        let find = format!("SELECT {ENTRY} FROM {names} WHERE keyspace = ? AND name = ?");
-        Self { names, marks, refs, receipts, find }
+        let [names, marks, refs, receipts, orders] =
+            ["names", "marks", "refs", "receipts", "orders"].map(|table| format!("{prefix}_{table}"));
+        let find = format!("SELECT {ENTRY} FROM {names} WHERE {BY_KEY}");
+        Self { names, marks, refs, receipts, orders, known_orders: Orders::default(), find }
+    }
+
+    /// How the names of a keyspace lie.
+    ///
+    /// # Panics
+    /// If that was not looked up before: what is done to a name in a wrong place is done to none.
+    pub(crate) fn order(&self, keyspace: &str) -> Arc<Order> {
+        self.known_orders.get(keyspace).expect("an operation names the keyspaces whose names it looks for")
+    }
+
+    /// What [`BY_KEY`] asks for.
+    pub(crate) fn key(&self, keyspace: &str, name: &str) -> [Value; 3] {
+        [keyspace.into(), self.order(keyspace).place(name).into(), name.into()]
+    }
+
+    /// Names of one keyspace in the order they lie in: those without a number, then those that have one.
+    pub(crate) fn placed<'a>(
+        &self,
+        keyspace: &str,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> [Vec<Placed<'a>>; 2] {
+        let order = self.order(keyspace);
+        let mut placed: Vec<Placed<'a>> =
+            names.into_iter().map(|name| Placed { place: order.place(name), name }).collect();
+        placed.sort_unstable();
+        let numbered = placed.split_off(placed.partition_point(|placed| !placed.has_number()));
+        [placed, numbered]
     }
 
     pub(crate) async fn find<S: Statements>(
@@ -66,7 +111,7 @@ impl Tables {
         keyspace: &str,
         name: &str,
     ) -> Result<Option<Entry>, SqlError> {
-        let rows = statements.query(&self.find, &[keyspace.into(), name.into()]).await?;
+        let rows = statements.query(&self.find, &self.key(keyspace, name)).await?;
         rows.first().map(|row| read_entry(keyspace, row)).transpose()
     }
 
@@ -78,18 +123,13 @@ impl Tables {
         names: &[&str],
     ) -> Result<Vec<Entry>, SqlError> {
         let mut found = Vec::with_capacity(names.len());
-        for (names, places_count) in padded(names) {
-            let sql = format!(
-                "SELECT {ENTRY} FROM {} WHERE keyspace = ? AND name IN ({})",
-                self.names,
-                places(places_count)
-            );
-            let last = names[names.len() - 1];
-            let padding = std::iter::repeat_n(last, places_count - names.len());
-            let asked = std::iter::once(keyspace).chain(names.iter().copied()).chain(padding);
-            let values: Vec<Value> = asked.map(Value::from).collect();
-            for row in statements.query(&sql, &values).await? {
-                found.push(read_entry(keyspace, &row)?);
+        for placed in self.placed(keyspace, names.iter().copied()) {
+            for piece in padded(&placed) {
+                let (condition, values) = among(keyspace, &piece);
+                let sql = format!("SELECT {ENTRY} FROM {} WHERE {condition}", self.names);
+                for row in statements.query(&sql, &values).await? {
+                    found.push(read_entry(keyspace, &row)?);
+                }
             }
         }
         Ok(found)
@@ -103,7 +143,7 @@ impl Tables {
         name: &str,
     ) -> Result<Option<Entry>, SqlError> {
         let sql = format!("{}{}", self.find, statements.dialect().exclusive());
-        let rows = statements.query(&sql, &[keyspace.into(), name.into()]).await?;
+        let rows = statements.query(&sql, &self.key(keyspace, name)).await?;
         rows.first().map(|row| read_entry(keyspace, row)).transpose()
     }
 
@@ -113,7 +153,8 @@ impl Tables {
         statements: &mut S,
         grant: Grant<'_>,
     ) -> Result<bool, SqlError> {
-        statements.insert_absent(&self.names, &NEW_ENTRY, NEW_ENTRY_KEY, &grant.values()).await
+        let values = grant.values(self.order(grant.keyspace).place(grant.name));
+        statements.insert_absent(&self.names, &NEW_ENTRY, NEW_ENTRY_KEY, &values).await
     }
 
     /// Which of the names there are, and how they came to be.
@@ -123,18 +164,15 @@ impl Tables {
         keyspace: &str,
         names: impl Iterator<Item = &str> + Send,
     ) -> Result<HashMap<String, Kind>, SqlError> {
-        let names: Vec<Value> = names.map(Value::from).collect();
         let mut known = HashMap::new();
         plan_afresh(statements).await?;
-        for piece in pieces(&names) {
-            let sql = format!(
-                "SELECT name, kind FROM {} WHERE keyspace = ? AND name IN ({})",
-                self.names,
-                places(piece.len())
-            );
-            let values: Vec<Value> = std::iter::once(keyspace.into()).chain(piece.iter().cloned()).collect();
-            for row in statements.query(&sql, &values).await? {
-                known.insert(row.text(0)?, read_kind(keyspace, &row.text(1)?)?);
+        for placed in self.placed(keyspace, names) {
+            for piece in pieces(&placed) {
+                let (condition, values) = among(keyspace, piece);
+                let sql = format!("SELECT name, kind FROM {} WHERE {condition}", self.names);
+                for row in statements.query(&sql, &values).await? {
+                    known.insert(row.text(0)?, read_kind(keyspace, &row.text(1)?)?);
+                }
             }
         }
         Ok(known)
@@ -158,13 +196,19 @@ impl Tables {
         if let [grant] = grants {
             return Ok(vec![self.grant(statements, *grant).await?]);
         }
-        // Two batches lock in the same order.
-        let mut order: Vec<usize> = (0..grants.len()).collect();
-        order.sort_by_key(|at| (grants[*at].keyspace, grants[*at].name));
-        let rows: Vec<Vec<Value>> = order.iter().map(|at| grants[*at].values()).collect();
+        let place = |grant: &Grant<'_>| self.order(grant.keyspace).place(grant.name);
+        let mut order: Vec<(&str, i64, &str, usize)> = grants
+            .iter()
+            .enumerate()
+            .map(|(at, grant)| (grant.keyspace, place(grant), grant.name, at))
+            .collect();
+        // Two batches lock in the same order, and what lies together is written together.
+        order.sort_unstable();
+        let rows: Vec<Vec<Value>> =
+            order.iter().map(|(_, place, _, at)| grants[*at].values(*place)).collect();
         let new = statements.insert_absent_many(&self.names, &NEW_ENTRY, NEW_ENTRY_KEY, &rows).await?;
         let mut is_new = vec![false; grants.len()];
-        for (at, new) in order.into_iter().zip(new) {
+        for ((.., at), new) in order.into_iter().zip(new) {
             is_new[at] = new;
         }
         Ok(is_new)
@@ -197,9 +241,10 @@ impl Tables {
 }
 
 impl Grant<'_> {
-    pub(crate) fn values(&self) -> Vec<Value> {
+    fn values(&self, place: i64) -> Vec<Value> {
         vec![
             self.keyspace.into(),
+            place.into(),
             self.name.into(),
             self.kind.word().into(),
             self.target.map(str::to_owned).into(),
@@ -237,6 +282,23 @@ impl Mark<'_> {
             Self::Skeleton(skeleton) => format!("s:{skeleton}"),
         }
     }
+}
+
+/// The condition that these names of a keyspace meet, and what it asks for. They all have numbers, or none has.
+/// Where they have, their places lead to them: the names only tell apart what lies in one place, and no engine is to
+/// take them for a second way in.
+pub(crate) fn among(keyspace: &str, names: &[Placed<'_>]) -> (String, Vec<Value>) {
+    let marks = question_marks(names.len());
+    let mut values = vec![keyspace.into()];
+    let condition = if names.first().is_some_and(Placed::has_number) {
+        values.extend(names.iter().map(|placed| Value::from(placed.place)));
+        format!("keyspace = ? AND place IN ({marks}) AND coalesce(name, '') IN ({marks})")
+    } else {
+        values.push(NO_NUMBER.into());
+        format!("keyspace = ? AND place = ? AND name IN ({marks})")
+    };
+    values.extend(names.iter().map(|placed| Value::from(placed.name)));
+    (condition, values)
 }
 
 pub(crate) fn read_entry(keyspace: &str, row: &Row) -> Result<Entry, SqlError> {

@@ -28,6 +28,7 @@ const TRIES: u32 = 200;
 async fn a_bind_whose_outcome_nobody_knows_may_be_asked_for_again() {
     let server = Postgres::start().unwrap();
     let registry = Registry::new(database(&server.url()), true);
+    assert_eq!(registry.entry(KS, "k0").await.unwrap(), None);
     for n in 0..TRIES {
         assert_eq!(registry.begin(attempt(&format!("s{n}"), "a")).await.unwrap(), Begun::Go);
     }

@@ -8,6 +8,7 @@ pub mod changes;
 pub mod claims;
 pub mod derived;
 pub mod lists;
+pub mod orders;
 pub mod receipts;
 pub mod refs;
 pub mod requests;
@@ -72,6 +73,12 @@ macro_rules! conformance {
                 a_query_is_text_and_no_pattern,
                 only_live_links_are_listed_if_asked_for,
                 a_page_looks_at_so_many_entries_and_says_where_it_stopped;
+            orders:
+                keys_lie_as_they_are_numbered_behind_chosen_names,
+                whatever_is_done_to_a_name_is_done_where_it_lies,
+                names_are_found_although_the_ledger_numbers_them_anew,
+                those_who_arrange_at_once_agree,
+                what_lay_by_name_before_goes_on_to;
             derived:
                 the_same_content_gives_the_same_key,
                 other_content_with_the_same_candidate_gets_the_next,

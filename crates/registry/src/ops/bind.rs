@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Entry, Kind,
     limits::{self, Checked},
-    tables::{Grant, Tables},
+    tables::{BY_KEY, Grant, Tables},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,17 +77,19 @@ impl Bind {
         statements: &mut S,
     ) -> Result<bool, SqlError> {
         let sql = format!(
-            "UPDATE {} SET target = ?, owner = ?, expires_at = ?, due_at = ? WHERE keyspace = ? AND name = ? \
+            "UPDATE {} SET target = ?, owner = ?, expires_at = ?, due_at = ? WHERE {BY_KEY} \
              AND target IS NULL AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > ?) AND kind <> ?",
             tables.names
         );
+        let [keyspace, place, name] = tables.key(&self.keyspace, &self.name);
         let values = [
             self.target.as_str().into(),
             self.owner.clone().into(),
             self.expires_at_ms.into(),
             self.expires_at_ms.into(),
-            self.keyspace.as_str().into(),
-            self.name.as_str().into(),
+            keyspace,
+            place,
+            name,
             self.at_ms.into(),
             Kind::Used.word().into(),
         ];
@@ -108,6 +110,10 @@ impl Bind {
 impl Operation for Bind {
     type Answer = Bound;
     const ACCESS: Access = Access::Write;
+
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
 
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;

@@ -89,6 +89,10 @@ impl Operation for BindAll {
     type Answer = Vec<Bound>;
     const ACCESS: Access = Access::Write;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        self.binds.iter().map(|bind| bind.keyspace.as_str()).collect()
+    }
+
     fn check(&self) -> Checked {
         limits::batch(self.binds.len())?;
         self.binds.iter().try_for_each(Operation::check)

@@ -6,7 +6,7 @@ use super::Operation;
 use crate::{
     Entry,
     limits::{self, Checked},
-    tables::Tables,
+    tables::{BY_KEY, Tables},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,10 @@ impl Operation for Change {
     type Answer = Changed;
     const ACCESS: Access = Access::Write;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
+
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;
         limits::name("the name", &self.name)?;
@@ -63,17 +67,11 @@ impl Operation for Change {
             Some(entry) if entry.target.is_some() => self.applied(entry),
             _ => return Ok(Changed::NotBound),
         };
-        let sql = format!(
-            "UPDATE {} SET target = ?, expires_at = ?, due_at = ? WHERE keyspace = ? AND name = ?",
-            tables.names
-        );
-        let values = [
-            entry.target.clone().into(),
-            entry.expires_at_ms.into(),
-            entry.expires_at_ms.into(),
-            self.keyspace.as_str().into(),
-            self.name.as_str().into(),
-        ];
+        let sql =
+            format!("UPDATE {} SET target = ?, expires_at = ?, due_at = ? WHERE {BY_KEY}", tables.names);
+        let [keyspace, place, name] = tables.key(&self.keyspace, &self.name);
+        let expires_at = || entry.expires_at_ms.into();
+        let values = [entry.target.clone().into(), expires_at(), expires_at(), keyspace, place, name];
         statements.execute(&sql, &values).await?;
         Ok(Changed::Done(entry))
     }

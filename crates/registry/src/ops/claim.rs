@@ -70,6 +70,10 @@ impl Operation for Claim {
     type Answer = Claimed;
     const ACCESS: Access = Access::Write;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
+
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;
         limits::name("the name", &self.name)?;

@@ -5,7 +5,7 @@ use keymill_sql::{Access, SqlError, Statements};
 use super::Operation;
 use crate::{
     limits::{self, Checked},
-    tables::Tables,
+    tables::{BY_KEY, Tables},
 };
 
 #[derive(Debug, Clone)]
@@ -29,6 +29,10 @@ impl Operation for Delete {
     type Answer = Deleted;
     const ACCESS: Access = Access::Write;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
+
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;
         limits::name("the name", &self.name)
@@ -40,16 +44,10 @@ impl Operation for Delete {
             Some(entry) if entry.deleted_at_ms.is_some() => return Ok(Deleted::Gone),
             Some(_) => {}
         }
-        let sql = format!(
-            "UPDATE {} SET target = NULL, deleted_at = ?, due_at = ? WHERE keyspace = ? AND name = ?",
-            tables.names
-        );
-        let values = [
-            self.at_ms.into(),
-            self.reusable_at_ms.into(),
-            self.keyspace.as_str().into(),
-            self.name.as_str().into(),
-        ];
+        let sql =
+            format!("UPDATE {} SET target = NULL, deleted_at = ?, due_at = ? WHERE {BY_KEY}", tables.names);
+        let [keyspace, place, name] = tables.key(&self.keyspace, &self.name);
+        let values = [self.at_ms.into(), self.reusable_at_ms.into(), keyspace, place, name];
         statements.execute(&sql, &values).await?;
         Ok(Deleted::Done)
     }

@@ -80,6 +80,10 @@ impl Operation for Derive {
     type Answer = Derived;
     const ACCESS: Access = Access::Write;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
+
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;
         limits::mark("the identity", &self.identity)?;

@@ -19,6 +19,10 @@ impl Operation for Find {
     const IS_GLANCE: bool = true;
     const IS_LOOKUP: bool = true;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
+
     /// A name that cannot be kept is simply not there.
     fn check(&self) -> Checked {
         Ok(())

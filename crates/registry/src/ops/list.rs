@@ -1,4 +1,4 @@
-//! A page of a keyspace's entries, by name.
+//! A page of a keyspace's entries, in the order they lie in: chosen names by name, then keys as they were issued.
 //!
 //! Names are read in steps along the primary key and judged here, the same way whatever the engine thinks of
 //! letters; a page looks at so many and no more.
@@ -54,21 +54,41 @@ impl Listing {
         &self,
         tables: &Tables,
         statements: &mut S,
-        after: &str,
+        after: Option<&str>,
     ) -> Result<Vec<Entry>, SqlError> {
-        let sql = format!(
-            "SELECT {ENTRY} FROM {} WHERE keyspace = ? AND name > ? ORDER BY name LIMIT ?",
-            tables.names
+        let (keyspace, names) = (self.keyspace.as_str(), &tables.names);
+        // From the start, or behind the last name.
+        let place = after.map_or(i64::MIN, |name| tables.order(keyspace).place(name));
+        let here = format!(
+            "SELECT {ENTRY} FROM {names} WHERE keyspace = ? AND place = ? AND name > ? ORDER BY name LIMIT ?"
         );
-        let values = [self.keyspace.as_str().into(), after.into(), i64::from(self.step()).into()];
-        let rows = statements.query(&sql, &values).await?;
-        rows.iter().map(|row| read_entry(&self.keyspace, row)).collect()
+        let beyond = format!(
+            "SELECT {ENTRY} FROM {names} WHERE keyspace = ? AND place > ? ORDER BY place, name LIMIT ?"
+        );
+        let limit = i64::from(self.step());
+        // Two questions, for each of them every engine goes along its index.
+        let mut rows = match after {
+            Some(name) => {
+                let values = [keyspace.into(), place.into(), name.into(), limit.into()];
+                statements.query(&here, &values).await?
+            }
+            None => Vec::new(),
+        };
+        let left = limit - i64::try_from(rows.len()).expect("a page is small");
+        if left > 0 {
+            rows.extend(statements.query(&beyond, &[keyspace.into(), place.into(), left.into()]).await?);
+        }
+        rows.iter().map(|row| read_entry(keyspace, row)).collect()
     }
 }
 
 impl Operation for Listing {
     type Answer = Page;
     const ACCESS: Access = Access::Read;
+
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
 
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;
@@ -78,17 +98,17 @@ impl Operation for Listing {
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<Page, SqlError> {
         let mut entries = Vec::new();
-        let mut last = self.after.clone().unwrap_or_default();
+        let mut last = self.after.clone();
         let mut scanned = 0;
         loop {
-            let step = self.read(tables, statements, &last).await?;
+            let step = self.read(tables, statements, last.as_deref()).await?;
             let is_last_step = step.len() < self.step() as usize;
             for entry in step {
                 if entries.len() == self.limit as usize || scanned == SCAN_MAX {
-                    return Ok(Page { entries, next: Some(last) });
+                    return Ok(Page { entries, next: last });
                 }
                 scanned += 1;
-                last.clone_from(&entry.name);
+                last = Some(entry.name.clone());
                 if self.wants(&entry) {
                     entries.push(entry);
                 }

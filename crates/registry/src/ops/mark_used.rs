@@ -35,6 +35,10 @@ impl Operation for MarkUsed {
     type Answer = Vec<Marked>;
     const ACCESS: Access = Access::Write;
 
+    fn keyspaces(&self) -> Vec<&str> {
+        vec![&self.keyspace]
+    }
+
     fn check(&self) -> Checked {
         limits::name("the keyspace", &self.keyspace)?;
         limits::batch(self.names.len())?;

@@ -9,6 +9,7 @@ use keymill_sql::{Access, SqlError, Statements, Work};
 
 use crate::{limits::Checked, tables::Tables};
 
+mod arrange;
 mod bind;
 mod bind_all;
 mod bind_new;
@@ -27,6 +28,7 @@ mod references;
 mod sweep;
 mod visit;
 
+pub(crate) use arrange::{Arrange, FindOrder};
 pub use bind::{Bind, Bound};
 pub(crate) use bind_all::BindAll;
 pub use bind_all::{BatchReceipt, Told};
@@ -55,6 +57,11 @@ pub(crate) trait Operation: Send + Sync + 'static {
     const ACCESS: Access;
     const IS_GLANCE: bool = false;
     const IS_LOOKUP: bool = false;
+
+    /// Whose names it looks for: how they lie has to be known by then.
+    fn keyspaces(&self) -> Vec<&str> {
+        Vec::new()
+    }
 
     /// What no engine is to be asked at all.
     fn check(&self) -> Checked;

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Operation;
 use crate::{
-    batch::{pieces, places, plan_afresh},
+    batch::{pieces, plan_afresh, question_marks},
     limits::{self, Checked, REFERENCES_SHOWN},
     tables::{OF_KEYSPACE, Tables},
 };
@@ -106,7 +106,7 @@ pub(super) async fn find_all<S: Statements>(
     let mut found = HashMap::new();
     plan_afresh(statements).await?;
     for piece in pieces(digests) {
-        let condition = format!("keyspace = ? AND digest IN ({})", places(piece.len()));
+        let condition = format!("keyspace = ? AND digest IN ({})", question_marks(piece.len()));
         let values = piece.iter().map(|digest| digest.as_str().into()).collect();
         for reference in select(tables, statements, keyspace, &condition, values).await? {
             found.insert(reference.cursor(), reference);

@@ -6,9 +6,9 @@ use keymill_sql::{Access, SqlError, Statements, Value};
 
 use super::Operation;
 use crate::{
-    batch::{pieces, places, plan_afresh},
+    batch::{pieces, plan_afresh, question_marks},
     limits::Checked,
-    tables::{OF_KEYSPACE, Tables},
+    tables::{OF_KEYSPACE, Placed, Tables, among},
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,44 +34,55 @@ pub(crate) struct SweepReceipts {
     pub(crate) batch: u32,
 }
 
-/// Names that are due, by keyspace.
-type Due = BTreeMap<String, Vec<String>>;
+/// Names that are due, with their places, by keyspace.
+type Due = BTreeMap<String, Vec<(i64, String)>>;
 
 impl SweepNames {
     /// What has expired, and which tombstones are at their end.
     async fn due<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<(Due, Due), SqlError> {
         let sql = format!(
-            "SELECT keyspace, name, deleted_at FROM {} WHERE due_at <= ? ORDER BY due_at LIMIT ?{}",
+            "SELECT keyspace, place, name, deleted_at FROM {} WHERE due_at <= ? ORDER BY due_at LIMIT ?{}",
             tables.names,
             statements.dialect().exclusive()
         );
         let (mut expired, mut freed) = (Due::new(), Due::new());
         for row in statements.query(&sql, &[self.at_ms.into(), i64::from(self.batch).into()]).await? {
-            let due = if row.maybe_integer(2)?.is_some() { &mut freed } else { &mut expired };
-            due.entry(row.text(0)?).or_default().push(row.text(1)?);
+            let due = if row.maybe_integer(3)?.is_some() { &mut freed } else { &mut expired };
+            due.entry(row.text(0)?).or_default().push((row.integer(1)?, row.text(2)?));
         }
         Ok((expired, freed))
     }
 }
 
-/// Runs `sql` with `first`, the keyspace and names put for `{names}`, piece by piece.
+/// The condition that names of a keyspace meet in some table, and what it asks for.
+type Condition = fn(&str, &[Placed<'_>]) -> (String, Vec<Value>);
+
+/// Runs `sql`, which asks for `first`, on what is due, piece by piece.
 async fn each<S: Statements>(
     statements: &mut S,
     sql: &str,
     first: &[Value],
     due: &Due,
+    condition: Condition,
 ) -> Result<u64, SqlError> {
     let mut count = 0;
     for (keyspace, names) in due {
-        for piece in pieces(names) {
-            let sql = sql.replace("{names}", &places(piece.len()));
-            let names = piece.iter().map(|name| name.as_str().into());
-            let values: Vec<Value> =
-                first.iter().cloned().chain(std::iter::once(keyspace.as_str().into())).chain(names).collect();
-            count += statements.execute(&sql, &values).await?;
+        let placed = names.iter().map(|(place, name)| Placed { place: *place, name });
+        let (numbered, others): (Vec<_>, Vec<_>) = placed.partition(Placed::has_number);
+        for piece in pieces(&numbered).chain(pieces(&others)) {
+            let (condition, values) = condition(keyspace, piece);
+            let values = [first, &values].concat();
+            count += statements.execute(&format!("{sql} WHERE {condition}"), &values).await?;
         }
     }
     Ok(count)
+}
+
+/// Marks lie in an order of their own.
+fn marks_of(keyspace: &str, names: &[Placed<'_>]) -> (String, Vec<Value>) {
+    let condition = format!("{OF_KEYSPACE} AND name IN ({})", question_marks(names.len()));
+    let asked = std::iter::once(keyspace).chain(names.iter().map(|placed| placed.name));
+    (condition, asked.map(Value::from).collect())
 }
 
 impl Operation for SweepNames {
@@ -87,16 +98,11 @@ impl Operation for SweepNames {
         plan_afresh(statements).await?;
         let (expired, freed) = self.due(tables, statements).await?;
         let Tables { names, marks, .. } = tables;
-        let bury = format!(
-            "UPDATE {names} SET target = NULL, deleted_at = ?, due_at = ? \
-             WHERE keyspace = ? AND name IN ({{names}})"
-        );
+        let bury = format!("UPDATE {names} SET target = NULL, deleted_at = ?, due_at = ?");
         let when = [self.at_ms.into(), self.reusable_at_ms.into()];
-        let buried = each(statements, &bury, &when, &expired).await?;
-        let unmark = format!("DELETE FROM {marks} WHERE {OF_KEYSPACE} AND name IN ({{names}})");
-        each(statements, &unmark, &[], &freed).await?;
-        let free = format!("DELETE FROM {names} WHERE keyspace = ? AND name IN ({{names}})");
-        let freed = each(statements, &free, &[], &freed).await?;
+        let buried = each(statements, &bury, &when, &expired, among).await?;
+        each(statements, &format!("DELETE FROM {marks}"), &[], &freed, marks_of).await?;
+        let freed = each(statements, &format!("DELETE FROM {names}"), &[], &freed, among).await?;
         Ok((buried, freed))
     }
 }
@@ -121,7 +127,8 @@ impl Operation for SweepReceipts {
             rows.iter().map(|row| row.text(0).map(Value::from)).collect::<Result<_, _>>()?;
         let mut count = 0;
         for piece in pieces(&scopes) {
-            let sql = format!("DELETE FROM {} WHERE scope IN ({})", tables.receipts, places(piece.len()));
+            let sql =
+                format!("DELETE FROM {} WHERE scope IN ({})", tables.receipts, question_marks(piece.len()));
             count += statements.execute(&sql, piece).await?;
         }
         Ok(count)

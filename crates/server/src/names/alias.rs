@@ -28,7 +28,7 @@ impl Names {
     /// `PUT /v1/keyspaces/{ks}/keys/{alias}`
     pub(crate) async fn claim(&self, served: &Arc<Served>, text: &str, once: &Once) -> Result<Said, Refusal> {
         let name = self.alias_of(served, text)?;
-        let registry = self.registry()?;
+        let registry = self.registry_of(served).await?;
         if let Some(entry) = registry.entry(served.name.as_str(), &name).await.map_err(refuse)? {
             return Err(taken_by_entry(&entry, &name));
         }

@@ -80,7 +80,7 @@ impl Names {
         let outcomes = Arc::new(outcomes);
         let answer = outcomes.clone();
         let receipt = once.batch_receipt(move |bound| answer.said(bound));
-        let bound = self.registry()?.bind_all(binds, receipt).await.map_err(refuse)?;
+        let bound = self.registry_of(served).await?.bind_all(binds, receipt).await.map_err(refuse)?;
         for (_, name) in &outcomes.places {
             self.remembered.forget(served.name.as_str(), name);
         }

@@ -28,7 +28,7 @@ impl Names {
         let target = self.target(served, &link.url)?;
         let expires_at_ms = self.expiry(served, link.expires_in)?;
         let name = self.name_of(served, text).into_owned();
-        let registry = self.registry()?;
+        let registry = self.registry_of(served).await?;
         let known = registry.entry(served.name.as_str(), &name).await.map_err(refuse)?;
         let kind = match &known {
             Some(entry) => entry.kind,

@@ -45,13 +45,14 @@ impl Names {
             );
             Refusal::new(Code::Exhausted, detail)
         };
-        let (made, collisions) = match self.registry()?.derive(derive.clone()).await.map_err(refuse)? {
-            Derived::New { entry, collisions } => (Ok(Made { entry, new: true }), collisions),
-            Derived::Known { entry } => (self.bind_known(derive, entry).await, 0),
-            Derived::Exhausted { collisions } => (Err(full()), collisions),
-            Derived::Gone => (Err(gone("the key of this content")), 0),
-            Derived::Overtaken { .. } => (Err(full()), 0),
-        };
+        let (made, collisions) =
+            match self.registry_of(served).await?.derive(derive.clone()).await.map_err(refuse)? {
+                Derived::New { entry, collisions } => (Ok(Made { entry, new: true }), collisions),
+                Derived::Known { entry } => (self.bind_known(derive, entry).await, 0),
+                Derived::Exhausted { collisions } => (Err(full()), collisions),
+                Derived::Gone => (Err(gone("the key of this content")), 0),
+                Derived::Overtaken { .. } => (Err(full()), 0),
+            };
         self.counters.collisions.fetch_add(collisions.into(), Ordering::Relaxed);
         let made = made?;
         self.remembered.forget(served.name.as_str(), &made.entry.name);
@@ -87,7 +88,7 @@ impl Names {
         let derive = self.proposals(served, content, owner, &[0; NONCE_LENGTH])?;
         // Without a proposal nothing can be granted.
         let derive = Derive { candidates: Vec::new(), ..derive };
-        match self.registry()?.derive(derive).await.map_err(refuse)? {
+        match self.registry_of(served).await?.derive(derive).await.map_err(refuse)? {
             Derived::Known { entry } => Ok(Some(entry.name)),
             Derived::Gone => Err(gone("the key of this content")),
             Derived::New { .. } | Derived::Exhausted { .. } | Derived::Overtaken { .. } => Ok(None),

@@ -16,12 +16,11 @@ impl Names {
     ) -> Result<Option<KeyView>, Refusal> {
         let keyspace = served.name.as_str();
         let view = |found: &Inspection| KeyView::new(keyspace, text, found);
-        let Ok(registry) = self.registry() else { return Ok(found.as_ref().map(view)) };
         let name = self.name_of(served, text);
-        if !is_name(&name) {
+        if self.registry.is_none() || !is_name(&name) {
             return Ok(found.as_ref().map(view));
         }
-        let entry = registry.entry(keyspace, &name).await.map_err(refuse)?;
+        let entry = self.registry_of(served).await?.entry(keyspace, &name).await.map_err(refuse)?;
         let mut view = match (&found, &entry) {
             (Some(found), _) => view(found),
             (None, Some(entry)) => {

@@ -62,7 +62,7 @@ impl Names {
             let name = bind.name.clone();
             let said = Said::json(StatusCode::CREATED, &self.view(served, &as_bound(&bind)));
             let bind = Bind { receipt: once.receipt(&said), ..bind };
-            let bound = self.registry()?.bind(bind).await.map_err(refuse)?;
+            let bound = self.registry_of(served).await?.bind(bind).await.map_err(refuse)?;
             self.remembered.forget(served.name.as_str(), &name);
             match bound {
                 Bound::New(_) => return Ok(said),
@@ -77,7 +77,8 @@ impl Names {
 
     pub(crate) async fn link(&self, served: &Served, text: &str) -> Result<LinkView, Refusal> {
         let name = self.name_of(served, text);
-        let entry = self.registry()?.entry(served.name.as_str(), &name).await.map_err(refuse)?;
+        let entry =
+            self.registry_of(served).await?.entry(served.name.as_str(), &name).await.map_err(refuse)?;
         match entry {
             Some(entry) if entry.is_gone(self.now_ms()) => Err(gone(&name)),
             Some(entry) if entry.target.is_some() => Ok(self.view(served, &entry)),
@@ -99,7 +100,8 @@ impl Names {
         };
         let name = self.kept_name(served, text)?;
         let changed = self
-            .registry()?
+            .registry_of(served)
+            .await?
             .update(Change {
                 keyspace: served.name.to_string(),
                 name: name.clone(),
@@ -121,7 +123,8 @@ impl Names {
         let name = self.kept_name(served, text)?;
         let at_ms = self.now_ms();
         let reusable = self.reusable_at(at_ms);
-        let deleted = self.registry()?.delete(served.name.as_str(), &name, at_ms, reusable).await;
+        let deleted =
+            self.registry_of(served).await?.delete(served.name.as_str(), &name, at_ms, reusable).await;
         self.remembered.forget(served.name.as_str(), &name);
         match deleted.map_err(refuse)? {
             Deleted::Done => Ok(()),
@@ -144,7 +147,8 @@ impl Names {
             live_at_ms: Some(self.now_ms()),
             limit: u32::try_from(limit).expect("a page is small"),
         };
-        let Page { entries, next: next_cursor } = self.registry()?.list(listing).await.map_err(refuse)?;
+        let Page { entries, next: next_cursor } =
+            self.registry_of(served).await?.list(listing).await.map_err(refuse)?;
         let links = entries.iter().map(|entry| self.view(served, entry)).collect();
         Ok(LinkList { links, next_cursor })
     }
@@ -185,7 +189,7 @@ impl Names {
     }
 
     pub(super) async fn refuse_known(&self, served: &Served, name: &str) -> Result<(), Refusal> {
-        match self.registry()?.entry(served.name.as_str(), name).await.map_err(refuse)? {
+        match self.registry_of(served).await?.entry(served.name.as_str(), name).await.map_err(refuse)? {
             Some(entry) => Err(taken_by_entry(&entry, name)),
             None => Ok(()),
         }

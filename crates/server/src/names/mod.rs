@@ -123,6 +123,13 @@ impl Names {
         })
     }
 
+    /// The registry, for the names of a keyspace: they lie there as its keys are numbered.
+    async fn registry_of(&self, served: &Served) -> Result<&Registry, Refusal> {
+        let registry = self.registry()?;
+        registry.arrange(served.name.as_str(), &served.definition).await.map_err(refuse)?;
+        Ok(registry)
+    }
+
     /// Visits that were not counted.
     pub(crate) fn uncounted(&self) -> u64 {
         self.visits.uncounted()

@@ -68,7 +68,7 @@ impl Names {
             return Ok(found);
         }
         let as_of = self.remembered.as_of(keyspace, &name);
-        let entry = self.registry()?.entry(keyspace, &name).await.map_err(refuse)?;
+        let entry = self.registry_of(served).await?.entry(keyspace, &name).await.map_err(refuse)?;
         Counters::count(&self.counters.found);
         let what = match entry {
             Some(entry) if entry.is_gone(self.now_ms()) => What::Gone,

@@ -91,7 +91,8 @@ impl Names {
             return Ok(());
         }
         let names = others.iter().map(|(_, name)| name.clone()).collect();
-        let marked = self.registry()?.mark_used(served.name.as_str(), names, self.now_ms()).await;
+        let marked =
+            self.registry_of(served).await?.mark_used(served.name.as_str(), names, self.now_ms()).await;
         for ((index, name), marked) in others.iter().zip(marked.map_err(refuse)?) {
             match marked {
                 Marked::New => answer.imported += 1,
