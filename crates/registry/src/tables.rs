@@ -115,7 +115,7 @@ impl Tables {
         rows.first().map(|row| read_entry(keyspace, row)).transpose()
     }
 
-    /// Those of the names that there are, in any order.
+    /// Those of the names that there are, in any order, and perhaps others.
     pub(crate) async fn find_all<S: Statements>(
         &self,
         statements: &mut S,
@@ -125,7 +125,7 @@ impl Tables {
         let mut found = Vec::with_capacity(names.len());
         for placed in self.placed(keyspace, names.iter().copied()) {
             for piece in padded(&placed) {
-                let (condition, values) = among(keyspace, &piece);
+                let (condition, values) = lying_at(keyspace, &piece);
                 let sql = format!("SELECT {ENTRY} FROM {} WHERE {condition}", self.names);
                 for row in statements.query(&sql, &values).await? {
                     found.push(read_entry(keyspace, &row)?);
@@ -157,7 +157,7 @@ impl Tables {
         statements.insert_absent(&self.names, &NEW_ENTRY, NEW_ENTRY_KEY, &values).await
     }
 
-    /// Which of the names there are, and how they came to be.
+    /// Which of the names there are, and how they came to be; perhaps others too.
     pub(crate) async fn known<S: Statements>(
         &self,
         statements: &mut S,
@@ -168,7 +168,7 @@ impl Tables {
         plan_afresh(statements).await?;
         for placed in self.placed(keyspace, names) {
             for piece in pieces(&placed) {
-                let (condition, values) = among(keyspace, piece);
+                let (condition, values) = lying_at(keyspace, piece);
                 let sql = format!("SELECT name, kind FROM {} WHERE {condition}", self.names);
                 for row in statements.query(&sql, &values).await? {
                     known.insert(row.text(0)?, read_kind(keyspace, &row.text(1)?)?);
@@ -284,20 +284,28 @@ impl Mark<'_> {
     }
 }
 
-/// The condition that these names of a keyspace meet, and what it asks for. They all have numbers, or none has.
-/// Where they have, their places lead to them: the names only tell apart what lies in one place, and no engine is to
-/// take them for a second way in.
-pub(crate) fn among(keyspace: &str, names: &[Placed<'_>]) -> (String, Vec<Value>) {
+/// The condition that these names of a keyspace meet, and what it asks for. They all have numbers, or none has. Where
+/// they have, others that lie in the same places may meet it too; see [`among`].
+fn lying_at(keyspace: &str, names: &[Placed<'_>]) -> (String, Vec<Value>) {
     let marks = question_marks(names.len());
-    let mut values = vec![keyspace.into()];
-    let condition = if names.first().is_some_and(Placed::has_number) {
-        values.extend(names.iter().map(|placed| Value::from(placed.place)));
-        format!("keyspace = ? AND place IN ({marks}) AND coalesce(name, '') IN ({marks})")
-    } else {
-        values.push(NO_NUMBER.into());
-        format!("keyspace = ? AND place = ? AND name IN ({marks})")
-    };
-    values.extend(names.iter().map(|placed| Value::from(placed.name)));
+    if names.first().is_some_and(Placed::has_number) {
+        let places = names.iter().map(|placed| placed.place.into());
+        let values = std::iter::once(keyspace.into()).chain(places).collect();
+        return (format!("keyspace = ? AND place IN ({marks})"), values);
+    }
+    let names = names.iter().map(|placed| placed.name.into());
+    let values = [keyspace.into(), NO_NUMBER.into()].into_iter().chain(names).collect();
+    (format!("keyspace = ? AND place = ? AND name IN ({marks})"), values)
+}
+
+/// The same, for what is done to these names and no other. No engine is to take the names of what has a place for a
+/// second way in.
+pub(crate) fn among(keyspace: &str, names: &[Placed<'_>]) -> (String, Vec<Value>) {
+    let (mut condition, mut values) = lying_at(keyspace, names);
+    if names.first().is_some_and(Placed::has_number) {
+        condition += &format!(" AND coalesce(name, '') IN ({})", question_marks(names.len()));
+        values.extend(names.iter().map(|placed| Value::from(placed.name)));
+    }
     (condition, values)
 }
 
