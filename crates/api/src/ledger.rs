@@ -177,6 +177,21 @@ pub struct ClaimView {
     pub state: ClaimState,
 }
 
+/// `GET /v1/keyspaces/{ks}/issued`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IssuedList {
+    pub issued: Vec<IssuedView>,
+    pub next_cursor: Option<String>,
+}
+
+/// A key that was written down before it left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IssuedView {
+    pub key: String,
+    pub node: String,
+    pub issued_at: String,
+}
+
 impl From<ClaimRow> for ClaimView {
     fn from(row: ClaimRow) -> Self {
         Self {

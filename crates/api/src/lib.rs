@@ -28,8 +28,8 @@ pub use keyspace::{
     ClaimsSummary, KeyspaceFields, KeyspaceList, KeyspaceSpec, KeyspaceView, tuning_names, tuning_patch,
 };
 pub use ledger::{
-    AdvanceAnswer, AdvanceRequest, AdvancedView, ClaimList, ClaimView, GoneNode, LedgerView,
-    NodeKeyspaceView, NodeList, NodeView, TrackView, WorkerList, WorkerView,
+    AdvanceAnswer, AdvanceRequest, AdvancedView, ClaimList, ClaimView, GoneNode, IssuedList, IssuedView,
+    LedgerView, NodeKeyspaceView, NodeList, NodeView, TrackView, WorkerList, WorkerView,
 };
 pub use names::{
     AliasView, BATCH_MAX, BindLink, ChangeLink, LinkList, LinkOutcome, LinkOutcomes, LinkView, NewLink,

@@ -117,6 +117,11 @@ impl From<IssueError> for Refusal {
             IssueError::OutOfStock => (Code::OutOfStock, "try again in a moment"),
             IssueError::NoRows(_) => (Code::OutOfStock, "try again once that is mended"),
             IssueError::LedgerUnavailable => (Code::LedgerUnavailable, "try again in a moment"),
+            IssueError::Unrecorded => (Code::LedgerUnavailable, "try again in a moment"),
+            IssueError::NoKeyLog => (
+                Code::RegistryOff,
+                "name PostgreSQL or MariaDB in registry.url and restart, or set `audit` to `claim`",
+            ),
             IssueError::Overloaded => (Code::Overloaded, "try again in a moment, or ask another node"),
             IssueError::ClockBehind { .. } => (Code::ClockBehind, "try again once the clock has caught up"),
             IssueError::ClockAhead { .. } => {
@@ -183,7 +188,7 @@ impl From<LendError> for Refusal {
     fn from(error: LendError) -> Self {
         let detail = error.to_string();
         match error {
-            LendError::NoWorkers { .. } => Self::new(Code::WrongScheme, detail),
+            LendError::NoWorkers { .. } | LendError::Recorded { .. } => Self::new(Code::WrongScheme, detail),
             LendError::Holder | LendError::HolderIsNode => Self::field(Code::InvalidField, "holder", detail),
             LendError::Window(_) => Self::field(Code::InvalidField, "window_ms", detail),
             LendError::LeaseId { .. } => Self::field(Code::InvalidField, "lease_id", detail),

@@ -52,7 +52,8 @@ pub(crate) enum Audit {
     /// Write down who reserved which numbers, how far they were issued, and when; newest first.
     #[command(after_help = "Examples:
   keymill audit export links > claims.csv
-  keymill audit export links --format jsonl --out claims.jsonl")]
+  keymill audit export links --format jsonl --out claims.jsonl
+  keymill audit export invoices --keys > issued.csv")]
     Export(AuditExport),
 }
 
@@ -62,6 +63,9 @@ pub(crate) struct AuditExport {
     pub keyspace: String,
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     pub format: Format,
+    /// Every key, when it left and from which node, where each is written down (`audit = "key"`).
+    #[arg(long)]
+    pub keys: bool,
     /// Where it is written, once all is there; else stdout.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -36,6 +36,7 @@ const OF_KEYSPACES: &[(&str, &str, &str, &str)] = &[
     ("GET", "/v1/keyspaces/%KS/keys/abc", "", "inspect"),
     ("GET", "/v1/keyspaces/KS/range?from=1&to=2", "", "inspect"),
     ("GET", "/v1/keyspaces/KS/history", "", "inspect"),
+    ("GET", "/v1/keyspaces/KS/issued", "", "inspect"),
     ("GET", "/v1/keyspaces/KS", "", "inspect"),
     ("GET", "/v1/claims?keyspace=KS", "", "inspect"),
     ("GET", "/v1/workers?keyspace=KS", "", "inspect"),

@@ -206,6 +206,9 @@ fn names_are_off_on_etcd_until_a_registry_is_named() {
         assert!(answer.text().contains("registry.url"), "it says what to do: {answer:?}");
     }
     assert_eq!(server.take("links", 3).len(), 3, "keys need no registry");
+    let recorded = server.post("/v1/keyspaces", r#"{"name":"invoices","scheme":"sequence","audit":"key"}"#);
+    assert_eq!((recorded.status, recorded.code().as_str()), (422, "invalid_field"), "{recorded:?}");
+    assert!(recorded.text().contains("registry.url"), "{recorded:?}");
     assert_ne!(server.get("/nothing").status, 302);
     drop(server);
 

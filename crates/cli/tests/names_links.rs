@@ -468,3 +468,48 @@ fn who_asks_for_many_links_that_are_not_there_is_told_to_wait() {
     assert_eq!(server.get(&format!("/{key}+")).status, 200);
     assert!(server.metric("registry_misses_total") >= 10.0);
 }
+
+/// Two texts that are one key are one name, whether or not the pool would ever issue it.
+#[test]
+fn other_spellings_of_a_key_are_the_same_link() {
+    let home = Home::new();
+    let server = home.start();
+    server.create(
+        json!({"name": "codes", "scheme": "pool", "alphabet": "base36", "length": 4, "blocklist": ["rude"]}),
+    );
+    server.create(json!({"name": "uuids", "scheme": "uuid4"}));
+    server.create(json!({"name": "ulids", "scheme": "ulid"}));
+    let uuid = server.take("uuids", 1).remove(0);
+    let ulid = server.take("ulids", 1).remove(0);
+    for (keyspace, first, others) in [
+        ("codes", "rude".to_owned(), vec!["RUDE".to_owned(), "rUde".to_owned()]),
+        ("uuids", uuid.clone(), vec![uuid.to_uppercase(), uuid.replace('-', "")]),
+        ("ulids", ulid.clone(), vec![ulid.to_lowercase()]),
+    ] {
+        let link = |key: &str| format!("/v1/keyspaces/{keyspace}/links/{key}");
+        assert_eq!(server.put(&link(&first), &json!({"url": "https://example.com/first"})).status, 201);
+        for other in others {
+            let refused = server.put(&link(&other), &json!({"url": "https://example.com/other"}));
+            assert_eq!(
+                (refused.status, refused.code().as_str()),
+                (409, "already_bound"),
+                "{other}: {refused:?}"
+            );
+            let path = format!("/{keyspace}/{other}");
+            assert_eq!(server.leads_to(&path).as_deref(), Some("https://example.com/first"), "{other}");
+        }
+    }
+}
+
+#[test]
+fn a_ticket_that_nobody_took_cannot_be_bound() {
+    let home = Home::new();
+    let server = home.start();
+    server.create(json!({"name": "numbers", "scheme": "sequence"}));
+    assert_eq!(server.take("numbers", 1), ["1"]);
+    let target = json!({"url": "https://example.com/"});
+    assert_eq!(server.put("/v1/keyspaces/numbers/links/1", &target).status, 201);
+    let refused = server.put("/v1/keyspaces/numbers/links/2", &target);
+    assert_eq!(told(&refused), taken("in_stock"), "{refused:?}");
+    assert_eq!(server.linked("numbers", "https://example.com/"), "2", "it is whose it was going to be");
+}

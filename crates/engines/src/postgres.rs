@@ -15,6 +15,9 @@ use crate::{
     process::{PATIENCE, Process, accepts, command_as, directory, free_port, run},
 };
 
+/// Commits something, and leaves nothing behind.
+const COMMIT: &str = "SELECT pg_logical_emit_message(true, 'keymill', 'a commit')";
+
 /// Settings of every server: durable as by default, many connections, few resources.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
@@ -160,6 +163,46 @@ impl Postgres {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Lets every commit wait for a standby that never comes.
+    pub fn hold_commits(&self) -> anyhow::Result<()> {
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")?;
+        self.sql("SELECT pg_reload_conf()")?;
+        // Commits are told by a process of the server that reads the setting in its own time: until one is held.
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let held = std::thread::scope(|scope| {
+                let commit = scope.spawn(|| self.sql(COMMIT));
+                let mut held = false;
+                while !commit.is_finished() {
+                    held |= self.cancel_held()?;
+                }
+                anyhow::Ok(held)
+            });
+            if held? {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                bail!("commits do not wait for the standby");
+            }
+        }
+    }
+
+    /// Tells a commit that is held that its standby does not come: it took effect here, and nobody knows where else.
+    /// Says whether there was one.
+    pub fn cancel_held(&self) -> anyhow::Result<bool> {
+        let cancel =
+            "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        Ok(self.sql(cancel)?.trim() != "0")
+    }
+
+    /// Ends [`hold_commits`](Self::hold_commits).
+    pub fn release_commits(&self) -> anyhow::Result<()> {
+        self.sql("ALTER SYSTEM RESET synchronous_standby_names")?;
+        self.sql("SELECT pg_reload_conf()")?;
+        // Held until they are told.
+        self.sql(COMMIT).map(drop)
     }
 
     /// Waits until this standby has all that `primary` has written so far.

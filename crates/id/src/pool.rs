@@ -89,17 +89,22 @@ impl Pool {
     /// # Panics
     /// When the number is not below [`size`](Self::size).
     pub fn spell(&self, number: Number, out: &mut Vec<u8>) -> Spelled {
+        let at = out.len();
+        self.spell_even_blocked(number, out);
+        if self.blocklist.blocks(&out[at..]) {
+            out.truncate(at);
+            return Spelled::Blocked;
+        }
+        Spelled::Key
+    }
+
+    pub(crate) fn spell_even_blocked(&self, number: Number, out: &mut Vec<u8>) {
         let segment = self.segment(number);
         let index = number.get() - segment.start;
         let value = segment.shuffle.as_ref().map_or(index, |shuffle| shuffle.forward(index));
         let at = out.len();
         out.resize(at + self.form.stride(segment.width), 0);
         self.form.write(value, &mut out[at..]);
-        if self.blocklist.blocks(&out[at..]) {
-            out.truncate(at);
-            return Spelled::Blocked;
-        }
-        Spelled::Key
     }
 
     /// As [`Mint::is_lenient`](crate::Mint::is_lenient).

@@ -88,6 +88,18 @@ impl Mint {
         }
     }
 
+    /// The one spelling of whatever spells a number, blocked or not: a blocked key is never issued, but it may be a name
+    /// that someone chooses.
+    pub fn canonical(&self, text: &str) -> Option<String> {
+        let number = self.number_of(text)?;
+        let mut key = Vec::new();
+        match self {
+            Self::Pool(pool) => pool.spell_even_blocked(number, &mut key),
+            Self::Sequence(sequence) => sequence.spell(number, &mut key),
+        }
+        Some(String::from_utf8(key).expect("keys are ASCII"))
+    }
+
     /// The key of a number below the size; `None` if it is blocked.
     pub fn spell_one(&self, number: Number) -> Option<String> {
         let mut key = Vec::new();

@@ -7,6 +7,8 @@
 use ulid::Ulid;
 use uuid::{Builder, Uuid};
 
+use crate::definition::FreeScheme;
+
 /// Bytes of a UUID or a ULID.
 pub type Bytes16 = [u8; 16];
 
@@ -108,6 +110,18 @@ impl UlidMonotonic {
         assert!(self.last.is_none_or(|last| next > last));
         self.last = Some(next);
         Some(next.to_bytes())
+    }
+}
+
+impl FreeScheme {
+    /// The one spelling of what may be written in several: UUIDs in either case, without hyphens, in braces.
+    pub fn canonical(self, text: &str) -> Option<String> {
+        match self {
+            Self::Uuid4 | Self::Uuid7 => Uuid::try_parse(text).ok().map(|uuid| uuid.hyphenated().to_string()),
+            // 26 symbols are 130 bits; the crate would drop the two that are too many.
+            Self::Ulid if !text.starts_with(|first| ('0'..='7').contains(&first)) => None,
+            Self::Ulid => Ulid::from_string(text).ok().map(|ulid| ulid.to_string()),
+        }
     }
 }
 

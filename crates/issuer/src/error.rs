@@ -24,6 +24,12 @@ pub enum IssueError {
     /// Try again in a moment.
     #[error("the ledger cannot be reached and the stock is used up")]
     LedgerUnavailable,
+    /// Try again in a moment: the keys that could not be written down are burned.
+    #[error("every key of the keyspace is written down before it leaves, and that cannot be done just now")]
+    Unrecorded,
+    /// Name a database.
+    #[error("every key of the keyspace is to be written down (`audit`), and this node has nowhere to do so")]
+    NoKeyLog,
     /// Try again in a moment, or ask another node: waiting would only make the queue longer.
     #[error("too many callers wait already")]
     Overloaded,

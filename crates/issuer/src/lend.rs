@@ -33,6 +33,10 @@ pub struct Loan {
 pub enum LendError {
     #[error("`{keyspace}` has no workers: only snowflake keyspaces do")]
     NoWorkers { keyspace: KeyspaceName },
+    #[error(
+        "every ID of `{keyspace}` is written down before it leaves (`audit`), so none can be made elsewhere; take them"
+    )]
+    Recorded { keyspace: KeyspaceName },
     #[error("`holder` must be 1 to {HOLDER_MAX} of A-Z a-z 0-9 . _ - : / @")]
     Holder,
     #[error("`holder` is the name of a node; choose another")]
@@ -164,6 +168,9 @@ impl Node {
 
     /// What a loan is made on, if this node may make one.
     fn terms(&self, served: &Served, window_ms: u32) -> Result<Terms, LendError> {
+        if served.is_recorded() {
+            return Err(LendError::Recorded { keyspace: served.name.clone() });
+        }
         self.refuse_unless_serving()?;
         let Some(timed) = served.timed() else {
             return Err(LendError::NoWorkers { keyspace: served.name.clone() });

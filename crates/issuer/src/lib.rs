@@ -12,6 +12,7 @@ mod free;
 pub mod haul;
 mod histogram;
 mod inspect;
+pub mod key_log;
 mod lend;
 mod lifecycle;
 pub mod meter;

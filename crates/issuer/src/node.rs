@@ -25,6 +25,7 @@ use crate::{
     clock::Clock,
     error::IssueError,
     histogram::Histogram,
+    key_log::KeyLog,
     lifecycle,
     milled::Hopper,
     news::News,
@@ -34,7 +35,7 @@ use crate::{
     refill,
     rowed::RowPools,
     served::{Served, Settings},
-    tuning::Tuning,
+    tuning::{Audit, Tuning},
     witness::Witness,
     worker,
 };
@@ -73,6 +74,8 @@ pub struct NodeSettings {
     pub lanes: usize,
     /// What opens the rows of pools whose keys lie in Redis or in SQL tables.
     pub row_pools: Arc<dyn RowPools>,
+    /// Where keys are written down one by one, for keyspaces that want it.
+    pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 /// What tells a ledger from others, for as long as it exists.
@@ -369,6 +372,20 @@ impl Node {
         Ok((row, created))
     }
 
+    /// Why the keys of such a keyspace cannot be written down one by one, if they cannot.
+    pub fn key_log_problem(&self, definition: &Definition) -> Option<&'static str> {
+        match definition {
+            Definition::Digest(_) => Some(
+                "`audit = \"key\"` is for keys that are taken; what a digest made is listed with its links and refs",
+            ),
+            _ if self.settings.key_log.is_none() => Some(
+                "`audit = \"key\"` needs a database for its rows, and this ledger's engine keeps none; name PostgreSQL or \
+                 MariaDB in registry.url, and restart",
+            ),
+            _ => None,
+        }
+    }
+
     /// Writes a keyspace into the ledger, or finds that it stands there as stated.
     pub(crate) async fn establish(
         &self,
@@ -383,6 +400,11 @@ impl Node {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| IssueError::Internal)?;
         let definition = Definition::resolve(&stated.clone().named(name), Secret::from_bytes(secret))?;
+        if tuning.audit == Some(Audit::Key)
+            && let Some(message) = self.key_log_problem(&definition)
+        {
+            return Err(CreateError::Tuning { field: "audit", message: message.to_owned() });
+        }
         if let Definition::Snowflake(snowflake) = &definition {
             let (layout, now) = (snowflake.layout(), self.now().0);
             let wrong = |field, reason: &str| {

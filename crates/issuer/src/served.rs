@@ -20,6 +20,7 @@ use crate::{
     error::IssueError,
     free::Free,
     haul::Haul,
+    key_log::Book,
     meter::Meter,
     milled::Milled,
     node::Node,
@@ -39,6 +40,7 @@ pub struct Served {
     pub meter: Meter,
     settings: ArcSwap<Settings>,
     pub(crate) given_back: AtomicU64,
+    book: Book,
     supply: Supply,
 }
 
@@ -130,6 +132,7 @@ impl Served {
             meter: Meter::new(tuned.rate_limit.map(|rate| rate.0)),
             settings: ArcSwap::from_pointee(settings),
             given_back: AtomicU64::new(0),
+            book: Book::new(node.settings.key_log.clone(), &tuned, clock.clone()),
             supply,
         })
     }
@@ -141,18 +144,42 @@ impl Served {
     /// Takes exactly `count` keys, or none: now if they are ready, else once they are.
     #[inline]
     pub async fn take(&self, count: u32, patience: Duration) -> Result<Haul, IssueError> {
-        match &self.supply {
+        let haul = match &self.supply {
             Supply::Milled(milled) => milled.take(count, patience).await,
             Supply::Rowed(rowed) => rowed.take(count, patience).await,
             Supply::Timed(timed) => timed.take(count, patience).await,
             Supply::Free(free) => free.take(count),
             Supply::Derived(derived) => Err(derived.refusal()),
+        }?;
+        if self.book.is_kept() {
+            self.write_down(&haul).await?;
         }
+        Ok(haul)
+    }
+
+    /// Whether keys leave only once they are written down. They are then never ready.
+    pub fn is_recorded(&self) -> bool {
+        self.book.is_kept()
+    }
+
+    async fn write_down(&self, haul: &Haul) -> Result<(), IssueError> {
+        let keys = haul.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+        self.book.write(&self.name, &self.definition, keys).await
     }
 
     /// Takes exactly `count` IDs as the numbers they are, or none. `None`: its keys are no such numbers.
     pub async fn take_ids(&self, count: u32, patience: Duration) -> Option<Result<Vec<u64>, IssueError>> {
-        Some(self.timed()?.take_ids(count, patience).await)
+        let timed = self.timed()?;
+        let ids = match timed.take_ids(count, patience).await {
+            Ok(ids) => ids,
+            Err(error) => return Some(Err(error)),
+        };
+        if self.book.is_kept() {
+            let keys = ids.iter().map(u64::to_string).collect();
+            let written = self.book.write(&self.name, &self.definition, keys).await;
+            return Some(written.map(|()| ids));
+        }
+        Some(Ok(ids))
     }
 
     /// Takes `count` keys if they are ready. `Err` holds what there was of them, which is for
@@ -160,6 +187,7 @@ impl Served {
     #[inline]
     pub fn take_ready(&self, count: u32) -> Result<Haul, Haul> {
         match &self.supply {
+            _ if self.book.is_kept() => Err(Haul::default()),
             Supply::Milled(milled) => milled.take_now(count),
             Supply::Rowed(rowed) => rowed.take_now(count),
             Supply::Timed(_) => Err(Haul::default()),
@@ -170,27 +198,36 @@ impl Served {
 
     /// Waits until `haul` holds `count` keys; fewer, but at least one, only where no more will ever come.
     pub async fn complete(&self, haul: Haul, count: u32, patience: Duration) -> Result<Haul, IssueError> {
-        match &self.supply {
+        let haul = match &self.supply {
             Supply::Milled(milled) => milled.complete(haul, count, patience).await,
             Supply::Rowed(rowed) => rowed.complete(haul, count, patience).await,
             Supply::Timed(timed) => timed.take(count, patience).await,
             Supply::Free(free) => free.take(count),
             Supply::Derived(derived) => Err(derived.refusal()),
+        }?;
+        if self.book.is_kept() {
+            self.write_down(&haul).await?;
         }
+        Ok(haul)
     }
 
     /// Takes `count` numbers of a sequence that follow one another without a gap, and says which is first.
     pub async fn take_run(&self, count: u32, patience: Duration) -> Result<Number, IssueError> {
-        match &self.supply {
-            Supply::Milled(milled) => milled.take_run(count, patience).await,
-            _ => Err(IssueError::Internal),
+        let Supply::Milled(milled) = &self.supply else { return Err(IssueError::Internal) };
+        let first = milled.take_run(count, patience).await?;
+        if self.book.is_kept() {
+            let numbers = (0..u64::from(count)).filter_map(|n| first.checked_add(n));
+            let keys = numbers.filter_map(|number| milled.mint.spell_one(number)).collect();
+            self.book.write(&self.name, &self.definition, keys).await?;
         }
+        Ok(first)
     }
 
     /// Takes one key if it can be had at once, and hands it to `use_it`.
     #[inline]
     pub fn with_one<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match &self.supply {
+            _ if self.book.is_kept() => None,
             Supply::Milled(milled) => milled.with_one(use_it),
             Supply::Rowed(rowed) => rowed.with_one(use_it),
             Supply::Timed(timed) => timed.with_one(use_it),
@@ -360,6 +397,7 @@ impl Served {
         let tuned = settings.tuned;
         self.settings.store(Arc::new(settings));
         self.meter.set_rate(tuned.rate_limit.map(|rate| rate.0));
+        self.book.tune(&tuned);
         match &self.supply {
             Supply::Milled(milled) => milled.tune(tuned),
             Supply::Rowed(rowed) => rowed.tune(Settings::clone(&self.settings.load())),

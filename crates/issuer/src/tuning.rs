@@ -51,7 +51,7 @@ pub enum OnEmpty {
 pub enum Audit {
     /// By ranges of numbers.
     Claim,
-    /// A row per key.
+    /// By a row for each key too, written before it leaves.
     Key,
 }
 
@@ -243,7 +243,7 @@ impl Tuning {
 
     /// As [`contradiction`](Self::contradiction), of what is said about names, links and rows.
     fn names_contradiction(&self, tuned: &Tuned) -> Option<(&'static str, String)> {
-        let Tuned { alias_length_max, redirect, capacity, audit, expires_in, .. } = *tuned;
+        let Tuned { alias_length_max, redirect, capacity, expires_in, .. } = *tuned;
         if !(1..=ALIAS_LENGTH_MAX_MAX).contains(&alias_length_max) {
             let message =
                 format!("`alias_length_max` ({alias_length_max}) must be from 1 to {ALIAS_LENGTH_MAX_MAX}");
@@ -254,10 +254,6 @@ impl Tuning {
         }
         if !(1..=CAPACITY_MAX.0).contains(&capacity.0) {
             return Some(("capacity", format!("`capacity` ({capacity}) must be from 1 to {CAPACITY_MAX}")));
-        }
-        if audit == Audit::Key {
-            let message = "`audit = \"key\"` is not part of this version yet; leave it out";
-            return Some(("audit", message.to_owned()));
         }
         if expires_in.is_some_and(|span| span < Span(1_000)) {
             return Some((

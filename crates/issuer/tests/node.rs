@@ -44,6 +44,7 @@ fn settings(node: &str) -> NodeSettings {
         address: String::new(),
         lanes: 2,
         row_pools: Arc::new(keymill_issuer::rowed::NoRowPools),
+        key_log: None,
     }
 }
 

@@ -71,6 +71,7 @@ fn start(ledger: &Arc<MemoryStore>, dir: &Path, node: &str, clock: Arc<Hands>, t
         address: String::new(),
         lanes: 2,
         row_pools: Arc::new(keymill_issuer::rowed::NoRowPools),
+        key_log: None,
     };
     Node::start(ledger.clone(), clock, witness, settings).unwrap()
 }

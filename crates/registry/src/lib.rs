@@ -23,7 +23,7 @@ pub use entry::{Entry, Kind};
 pub use error::RegistryError;
 pub use ops::{
     Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
-    Expiry, Finished, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, Swept, TakenBy,
-    Told, Visits,
+    Expiry, Finished, Listing, Marked, NewReference, Page, Receipt, Record, Recorded, Reference, Referred,
+    Swept, TakenBy, Told, Visits,
 };
 pub use registry::Registry;

@@ -8,8 +8,8 @@ use tokio::sync::OnceCell;
 
 use crate::{
     Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
-    Entry, Finished, Kind, Listing, Marked, NewReference, Page, Receipt, Reference, Referred, RegistryError,
-    Swept, Visits,
+    Entry, Finished, Kind, Listing, Marked, NewReference, Page, Receipt, Record, Recorded, Reference,
+    Referred, RegistryError, Swept, Visits,
     batch::Caution,
     ops,
     ops::{On, Operation},
@@ -192,6 +192,22 @@ impl Registry {
     ) -> Result<Vec<Marked>, RegistryError> {
         self.run(ops::MarkUsed { keyspace: keyspace.to_owned(), names, at_ms, caution: Caution::default() })
             .await
+    }
+
+    /// Writes keys down that are about to leave: all of them, or none if one is there already.
+    pub async fn record(&self, record: Record) -> Result<(), RegistryError> {
+        self.run(record).await
+    }
+
+    /// A page of the keys that were written down, from the start or behind one of them.
+    pub async fn recorded(
+        &self,
+        keyspace: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, RegistryError> {
+        let after = after.map(str::to_owned);
+        self.run(ops::FindIssued { keyspace: keyspace.to_owned(), after, limit }).await
     }
 
     /// Begins an attempt at a request that may be sent more than once.

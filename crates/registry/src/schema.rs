@@ -13,7 +13,9 @@
 ///
 /// `orders` says how the names of a keyspace lie, and `names.place` where; see [`crate::order`]. Names that were there
 /// before lie as they did: by name.
-pub(crate) const STEPS: &[&[&str]] = &[FIRST, BY_PLACE];
+///
+/// `issued` has a row for each key of the keyspaces that want one (`audit`). Keys lie there as names do.
+pub(crate) const STEPS: &[&[&str]] = &[FIRST, BY_PLACE, ISSUED];
 
 const FIRST: &[&str] = &[
     "CREATE TABLE {prefix}_names (
@@ -85,3 +87,12 @@ const BY_PLACE: &[&str] = &[
     "ALTER TABLE {prefix}_placed RENAME TO {prefix}_names",
     "CREATE INDEX {prefix}_names_due ON {prefix}_names (due_at){where due_at IS NOT NULL}",
 ];
+
+const ISSUED: &[&str] = &["CREATE TABLE {prefix}_issued (
+        keyspace  {key} NOT NULL,
+        place     BIGINT NOT NULL,
+        name      {key} NOT NULL,
+        node      {key} NOT NULL,
+        issued_at BIGINT NOT NULL,
+        PRIMARY KEY (keyspace, place, name)
+    ){table_by_key}"];

@@ -34,6 +34,7 @@ pub(crate) struct Tables {
     pub(crate) refs: String,
     pub(crate) receipts: String,
     pub(crate) orders: String,
+    pub(crate) issued: String,
     pub(crate) known_orders: Orders,
     find: String,
 }
@@ -72,10 +73,11 @@ impl Placed<'_> {
 
 impl Tables {
     pub(crate) fn new(prefix: &str) -> Self {
-        let [names, marks, refs, receipts, orders] =
-            ["names", "marks", "refs", "receipts", "orders"].map(|table| format!("{prefix}_{table}"));
+        let [names, marks, refs, receipts, orders, issued] =
+            ["names", "marks", "refs", "receipts", "orders", "issued"]
+                .map(|table| format!("{prefix}_{table}"));
         let find = format!("SELECT {ENTRY} FROM {names} WHERE {BY_KEY}");
-        Self { names, marks, refs, receipts, orders, known_orders: Orders::default(), find }
+        Self { names, marks, refs, receipts, orders, issued, known_orders: Orders::default(), find }
     }
 
     /// How the names of a keyspace lie.
@@ -133,6 +135,37 @@ impl Tables {
             }
         }
         Ok(found)
+    }
+
+    /// Rows of a table whose rows lie as names do, from the start or behind a name, as they lie.
+    pub(crate) async fn behind<S: Statements>(
+        &self,
+        statements: &mut S,
+        table: &str,
+        columns: &str,
+        keyspace: &str,
+        name: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, SqlError> {
+        let limit = i64::from(limit);
+        let place = name.map_or(i64::MIN, |name| self.order(keyspace).place(name));
+        let mut rows = Vec::new();
+        // Two questions, for each of which every engine goes along its index.
+        if let Some(name) = name {
+            let sql = format!(
+                "SELECT {columns} FROM {table} WHERE keyspace = ? AND place = ? AND name > ? ORDER BY name LIMIT ?"
+            );
+            let values = [keyspace.into(), place.into(), name.into(), limit.into()];
+            rows = statements.query(&sql, &values).await?;
+        }
+        let left = limit - i64::try_from(rows.len()).expect("a page is small");
+        if left > 0 {
+            let sql = format!(
+                "SELECT {columns} FROM {table} WHERE keyspace = ? AND place > ? ORDER BY place, name LIMIT ?"
+            );
+            rows.extend(statements.query(&sql, &[keyspace.into(), place.into(), left.into()]).await?);
+        }
+        Ok(rows)
     }
 
     /// As [`find`](Self::find), and nobody else changes the row until this transaction ends.

@@ -8,6 +8,7 @@ mod data_dir;
 mod descriptors;
 mod grpc;
 mod http;
+mod key_log;
 pub mod ledgers;
 mod level;
 mod measures;

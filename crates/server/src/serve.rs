@@ -12,6 +12,7 @@ use keymill_id::{KeyspaceName, Stated};
 use keymill_issuer::{
     Node, NodeSettings, NodeState, Wanted,
     clock::{Clock, SystemClock},
+    key_log::KeyLog,
     witness::Witness,
 };
 use keymill_ledger::{Ledger, SqliteStore};
@@ -32,6 +33,7 @@ use crate::{
     data_dir::DataDir,
     descriptors,
     http::{App, State, listen},
+    key_log::RegistryLog,
     ledgers,
     measures::Measures,
     names::{self, Names},
@@ -112,6 +114,9 @@ pub async fn serve(config: Config, origin: Origin, log_level: LogLevel) -> anyho
         address: format!("{}://{address}", listening.scheme()),
         lanes: std::thread::available_parallelism().map_or(1, usize::from),
         row_pools: Arc::new(Pools { tables }),
+        key_log: registry.clone().map(|registry| -> Arc<dyn KeyLog> {
+            Arc::new(RegistryLog { registry, node: data_dir.node.clone() })
+        }),
     };
     // Before anyone can know that we are here: a stop that comes at once is a clean one too.
     let mut stops = vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];

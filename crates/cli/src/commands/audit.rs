@@ -1,6 +1,9 @@
-//! `keymill audit export`: who reserved what, how far it was issued and when, as a file.
+//! `keymill audit export`: who reserved what, how far it was issued and when, as a file; or every key.
 
-use keymill_api::{ClaimList, ClaimView, WorkerList, WorkerView};
+use std::path::Path;
+
+use keymill_api::{ClaimList, ClaimView, IssuedList, IssuedView, WorkerList, WorkerView};
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     bulk::{csv_line, out::Out},
@@ -10,42 +13,82 @@ use crate::{
 
 /// What the columns are called; they stand in the order of [`columns`].
 const HEADER: &str = "track,start,end,node,epoch,reserved_at,issued_up_to,last_issued_at,state";
-/// Claims on one page, the most there may be.
+/// The same of keys that are written down one by one.
+const KEYS_HEADER: &str = "key,node,issued_at";
+/// Rows on one page, the most there may be.
 const PAGE: usize = 1000;
 
 pub(crate) async fn export(client: &Client, args: &AuditExport, as_json: bool) -> anyhow::Result<()> {
     let keyspace = segment(&args.keyspace);
-    let list = format!("/v1/claims?keyspace={keyspace}&limit={PAGE}");
     let format = if as_json { Format::Jsonl } else { args.format };
-    // Asked first: a keyspace that is not there leaves nothing behind.
-    let WorkerList { workers } = client.get(&format!("/v1/workers?keyspace={keyspace}")).await?.read()?;
-    let mut out = Out::open(args.out.as_deref())?;
-    if format == Format::Csv {
-        out.line(HEADER)?;
+    let mut export = Export { client, format, out: None, file: args.out.as_deref() };
+    if args.keys {
+        let list = format!("/v1/keyspaces/{keyspace}/issued?limit={PAGE}");
+        export
+            .write(&list, KEYS_HEADER, |page: IssuedList| (page.issued, page.next_cursor), key_columns)
+            .await?;
+    } else {
+        let list = format!("/v1/claims?keyspace={keyspace}&limit={PAGE}");
+        let WorkerList { workers } = client.get(&format!("/v1/workers?keyspace={keyspace}")).await?.read()?;
+        let page = |page: ClaimList| (page.claims, page.next_cursor);
+        export.write(&list, HEADER, page, columns).await?;
+        // Time is reserved by worker.
+        for WorkerView { worker, .. } in workers {
+            export.write(&format!("{list}&worker={worker}"), HEADER, page, columns).await?;
+        }
     }
-    write(client, &list, format, &mut out).await?;
-    // Time is reserved by worker.
-    for WorkerView { worker, .. } in workers {
-        write(client, &format!("{list}&worker={worker}"), format, &mut out).await?;
-    }
-    out.finish()
+    export.finish()
 }
 
-/// All pages of a list.
-async fn write(client: &Client, list: &str, format: Format, out: &mut Out) -> anyhow::Result<()> {
-    let mut path = list.to_owned();
-    loop {
-        let ClaimList { claims, next_cursor } = client.get(&path).await?.read()?;
-        for claim in &claims {
-            match format {
-                Format::Csv => out.line(&columns(claim))?,
-                Format::Jsonl => out.line(&serde_json::to_string(claim)?)?,
+/// A file that is being written.
+struct Export<'a> {
+    client: &'a Client,
+    format: Format,
+    file: Option<&'a Path>,
+    /// Opened with the first page: a keyspace that is not there leaves nothing behind.
+    out: Option<Out>,
+}
+
+impl Export<'_> {
+    /// All pages of a list.
+    async fn write<P: DeserializeOwned, T: Serialize>(
+        &mut self,
+        list: &str,
+        header: &str,
+        read: impl Fn(P) -> (Vec<T>, Option<String>),
+        columns: impl Fn(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let mut path = list.to_owned();
+        loop {
+            let (rows, next_cursor) = read(self.client.get(&path).await?.read()?);
+            let out = match &mut self.out {
+                Some(out) => out,
+                None => {
+                    let out = self.out.insert(Out::open(self.file)?);
+                    if self.format == Format::Csv {
+                        out.line(header)?;
+                    }
+                    out
+                }
+            };
+            for row in &rows {
+                match self.format {
+                    Format::Csv => out.line(&columns(row))?,
+                    Format::Jsonl => out.line(&serde_json::to_string(row)?)?,
+                }
             }
+            let Some(cursor) = next_cursor else { return Ok(()) };
+            path = format!("{list}&cursor={}", segment(&cursor));
         }
-        let Some(cursor) = next_cursor else { break };
-        path = format!("{list}&cursor={}", segment(&cursor));
     }
-    Ok(())
+
+    fn finish(self) -> anyhow::Result<()> {
+        self.out.map_or(Ok(()), Out::finish)
+    }
+}
+
+fn key_columns(issued: &IssuedView) -> String {
+    csv_line(&[&issued.key, &issued.node, &issued.issued_at])
 }
 
 fn columns(claim: &ClaimView) -> String {

@@ -70,20 +70,17 @@ async fn what_was_taken_with_an_unknown_outcome_is_burned() {
     let server = Postgres::start().unwrap();
     let bench = Bench::new(database(&server.url()), None);
     let pool = bench.filled(100).await;
-    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").unwrap();
-    server.sql("SELECT pg_reload_conf()").unwrap();
+    server.hold_commits().unwrap();
     let asked = tokio::spawn({
         let pool = pool.clone();
         async move { pool.pop(10).await }
     });
-    let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    while server.sql(cancel).unwrap().trim() != "1" {
+    while !server.cancel_held().unwrap() {
         assert!(!asked.is_finished(), "it did not wait");
     }
     let refused = asked.await.unwrap().unwrap_err();
     assert!(matches!(&refused, PoolError::Unavailable(said) if said.contains("nobody knows")), "{refused:?}");
-    server.sql("ALTER SYSTEM RESET synchronous_standby_names").unwrap();
-    server.sql("SELECT pg_reload_conf()").unwrap();
+    server.release_commits().unwrap();
     assert_eq!(texts(&pool.pop(10).await.unwrap().keys), keys(10..20), "the first ten are nobody's");
     assert_eq!(bench.keys("used").await, keys(0..20), "and in the log");
     assert_eq!(pool.begin(Some(ERA), NEXT_ERA, Number::ZERO).await.unwrap(), Begun::Anew { burned: 80 });

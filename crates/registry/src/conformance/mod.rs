@@ -10,6 +10,7 @@ pub mod derived;
 pub mod lists;
 pub mod orders;
 pub mod receipts;
+pub mod records;
 pub mod refs;
 pub mod requests;
 pub mod sweeps;
@@ -79,6 +80,9 @@ macro_rules! conformance {
                 names_are_found_although_the_ledger_numbers_them_anew,
                 those_who_arrange_at_once_agree,
                 what_lay_by_name_before_goes_on_to;
+            records:
+                a_key_is_written_down_once_and_all_of_a_batch_or_none,
+                of_many_who_write_one_key_down_one_may_give_it;
             derived:
                 the_same_content_gives_the_same_key,
                 other_content_with_the_same_candidate_gets_the_next,

@@ -12,7 +12,7 @@ use crate::{
     tables::{ENTRY, Tables, read_entry},
 };
 
-/// Entries that one statement of a search reads.
+/// Entries that one statement reads where some are passed over.
 const STEP: u32 = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +45,12 @@ impl Listing {
         self.live_at_ms.is_none_or(|at_ms| entry.is_live_link(at_ms)) && self.query.as_ref().is_none_or(found)
     }
 
-    /// One more than a page holds shows whether another follows.
+    /// One more than a page holds shows whether another follows. Where some are passed over a small page reads many too,
+    /// or it would ask once for every few that it passes over.
     fn step(&self) -> u32 {
-        if self.query.is_some() { STEP } else { self.limit.saturating_add(1) }
+        let whole_page = self.limit.saturating_add(1);
+        let passes_over = self.query.is_some() || self.live_at_ms.is_some();
+        if passes_over { whole_page.max(STEP) } else { whole_page }
     }
 
     async fn read<S: Statements>(
@@ -57,27 +60,7 @@ impl Listing {
         after: Option<&str>,
     ) -> Result<Vec<Entry>, SqlError> {
         let (keyspace, names) = (self.keyspace.as_str(), &tables.names);
-        // From the start, or behind the last name.
-        let place = after.map_or(i64::MIN, |name| tables.order(keyspace).place(name));
-        let here = format!(
-            "SELECT {ENTRY} FROM {names} WHERE keyspace = ? AND place = ? AND name > ? ORDER BY name LIMIT ?"
-        );
-        let beyond = format!(
-            "SELECT {ENTRY} FROM {names} WHERE keyspace = ? AND place > ? ORDER BY place, name LIMIT ?"
-        );
-        let limit = i64::from(self.step());
-        // Two questions, for each of them every engine goes along its index.
-        let mut rows = match after {
-            Some(name) => {
-                let values = [keyspace.into(), place.into(), name.into(), limit.into()];
-                statements.query(&here, &values).await?
-            }
-            None => Vec::new(),
-        };
-        let left = limit - i64::try_from(rows.len()).expect("a page is small");
-        if left > 0 {
-            rows.extend(statements.query(&beyond, &[keyspace.into(), place.into(), left.into()]).await?);
-        }
+        let rows = tables.behind(statements, names, ENTRY, keyspace, after, self.step()).await?;
         rows.iter().map(|row| read_entry(keyspace, row)).collect()
     }
 }

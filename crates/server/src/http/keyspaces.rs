@@ -134,6 +134,12 @@ pub(crate) async fn tune(
     let patch = tuning_patch(body::parse(&parts.headers, &body)?)?;
     state.node.refuse_unless_serving()?;
     let name = row_of(&state, &name).await?.name;
+    if patch.get("audit").is_some_and(|audit| audit == "key")
+        && let Some(served) = state.node.known(name.as_str())
+        && let Some(problem) = state.node.key_log_problem(&served.definition)
+    {
+        return Err(Refusal::field(Code::InvalidField, "audit", problem).into());
+    }
     let row = state.node.tune_keyspace(&name, patch).await.map_err(|error| Refusal::from(&error))?;
     Ok(Json(StatusCode::OK, one(&state, row).await?).into_response())
 }

@@ -42,6 +42,7 @@ mod decode;
 mod docs;
 mod history;
 mod incidents;
+mod issued;
 mod keyspaces;
 mod ledger;
 mod links;
@@ -292,6 +293,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/keyspaces/{ks}/fill", post(rows::fill).fallback(only_post))
         .route("/v1/keyspaces/{ks}/import", post(rows::import).fallback(only_post))
         .route("/v1/keyspaces/{ks}/history", get(history::show).fallback(only_get))
+        .route("/v1/keyspaces/{ks}/issued", get(issued::list).fallback(only_get))
         .route("/v1/keyspaces/{ks}/range", get(decode::range).fallback(only_get))
         .route("/v1/decode", get(decode::at).fallback(only_get))
         .route("/v1/decode/{id}", get(decode::decode).fallback(only_get))

@@ -6,7 +6,7 @@ use utoipa::{
     openapi::{ContentBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, path::Operation},
 };
 
-use super::{decode, history, incidents, keyspaces, ledger, links, rows, status, stream, tokens};
+use super::{decode, history, incidents, issued, keyspaces, ledger, links, rows, status, stream, tokens};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -26,7 +26,7 @@ use super::{decode, history, incidents, keyspaces, ledger, links, rows, status, 
         decode::range,
         ledger::show, ledger::advance, ledger::backup, ledger::nodes,
         ledger::workers,
-        ledger::claims, tokens::create, tokens::list, tokens::revoke, incidents::list, history::show, status::healthz, status::readyz, stream::stream
+        ledger::claims, tokens::create, tokens::list, tokens::revoke, incidents::list, history::show, issued::list, status::healthz, status::readyz, stream::stream
     ),
     components(schemas(keymill_api::Snapshot, keymill_api::Problem, keymill_api::FieldError)),
     modifiers(&Refusals),

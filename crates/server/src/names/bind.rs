@@ -90,16 +90,14 @@ impl Names {
                     "issued",
                     format!("`{name}` is in use; take a key, or choose another name"),
                 )),
-                Standing::Passed if number.is_some_and(|number| served.holds(number)) => {
-                    let detail =
-                        format!("`{name}` is in this node's stock, and nobody has it yet; take a key");
-                    Err(name_taken("in_stock", detail))
-                }
+                Standing::Passed if number.is_some_and(|number| served.holds(number)) => Err(in_stock(name)),
                 Standing::Passed => Ok(Kind::Issued),
             };
         }
         let found = self.node.inspect(served, name).await.map_err(|error| Refusal::from(&error))?;
+        let number = served.mint().and_then(|mint| mint.number_of(name));
         match found.map(|found| found.state) {
+            Some(_) if number.is_some_and(|number| served.holds(number)) => Err(in_stock(name)),
             Some(KeyState::NeverIssued) | None => {
                 let detail = format!(
                     "keyspace `{}` never issued `{}`, and the keys of a {} cannot be chosen; take one",
@@ -112,6 +110,10 @@ impl Names {
             Some(_) => Ok(Kind::Issued),
         }
     }
+}
+
+fn in_stock(name: &str) -> Refusal {
+    name_taken("in_stock", format!("`{name}` is in this node's stock, and nobody has it yet; take a key"))
 }
 
 /// The entry that a bind makes where there is none.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use keymill_api::{Code, LinkView, Refusal, rfc3339};
-use keymill_id::KeyspaceName;
+use keymill_id::{Definition, KeyspaceName};
 use keymill_issuer::{Node, Served, news::News};
 use keymill_ledger::Timestamp;
 use keymill_registry::{Entry, Registry, RegistryError, limits::NAME_MAX, rules::target::OwnHost};
@@ -28,6 +28,7 @@ mod batch;
 mod bind;
 mod chores;
 mod derive;
+mod issued;
 mod known;
 mod link;
 mod misses;
@@ -141,11 +142,10 @@ impl Names {
 
     /// A name as it is kept: where a keyspace reads a key in several spellings, it has one.
     fn name_of<'t>(&self, served: &Served, text: &'t str) -> Cow<'t, str> {
-        let spelled = match (served.mint(), served.digest()) {
-            (Some(mint), _) if mint.is_lenient() => {
-                mint.number_of(text).and_then(|number| mint.spell_one(number))
-            }
-            (_, Some(digest)) if digest.is_lenient() => digest.key_of(text),
+        let spelled = match (&served.definition, served.mint(), served.digest()) {
+            (_, Some(mint), _) if mint.is_lenient() => mint.canonical(text),
+            (_, _, Some(digest)) if digest.is_lenient() => digest.key_of(text),
+            (Definition::Free(scheme), ..) => scheme.canonical(text),
             _ => None,
         };
         match spelled {

@@ -52,6 +52,8 @@ fn keyspace(part: &str, below: Option<&str>) -> &'static str {
         ("used", None) => "/v1/keyspaces/{ks}/used",
         ("fill", None) => "/v1/keyspaces/{ks}/fill",
         ("import", None) => "/v1/keyspaces/{ks}/import",
+        ("history", None) => "/v1/keyspaces/{ks}/history",
+        ("issued", None) => "/v1/keyspaces/{ks}/issued",
         ("range", None) => "/v1/keyspaces/{ks}/range",
         _ => "/v1/…",
     }
