@@ -176,7 +176,7 @@ impl Tables {
 }
 
 /// The items in order, in pieces of [`SIZES`].
-fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
+pub(super) fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let size = SIZES.into_iter().find(|size| *size <= items.len())?;
         let (piece, rest) = items.split_at(size);
@@ -186,6 +186,6 @@ fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
 }
 
 /// `?, ?, ?`
-fn places(count: usize) -> String {
+pub(super) fn places(count: usize) -> String {
     vec!["?"; count].join(", ")
 }
