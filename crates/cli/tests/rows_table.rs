@@ -256,7 +256,7 @@ fn a_node_that_stops_under_load_repeats_nothing() {
     small["length"] = 5.into();
     server.create(small);
     let (mut keys, mut dice) = (Vec::new(), Dice::thrown());
-    until("a full pool", &server, || server.show("codes")["level"] == size.to_string());
+    until("a full pool", &server, || server.show("codes")["level"] == "100000");
     for _ in 0..sized(4, 20) {
         let end = Arc::new(AtomicBool::new(false));
         let clients: Vec<_> = (0..4).map(|_| take_until(&server, &end)).collect();
