@@ -10,6 +10,7 @@ mod ids;
 mod ledger;
 mod links;
 mod memory;
+mod moves;
 mod process;
 mod resp;
 mod rows;
@@ -39,7 +40,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("ledger", ledger::run),
     ("shared", shared::run),
     ("rows", rows::run),
-    ("moves", rows::moves),
+    ("moves", moves::run),
     ("memory", memory::run),
 ];
 

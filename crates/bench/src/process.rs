@@ -58,14 +58,8 @@ impl Server {
         Ok(Self { child, address })
     }
 
-    /// CPU seconds, user and system, so far.
-    #[expect(clippy::cast_precision_loss, reason = "seconds")]
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields = stat.rsplit_once(')').context("stat has a name")?.1;
-        let ticks =
-            fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse().unwrap_or(0)).sum::<u64>();
-        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+        cpu_seconds_of(self.child.id())
     }
 
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
@@ -97,6 +91,16 @@ impl Server {
 }
 
 /// A program built into the same directory as this one.
+/// CPU seconds of a process, user and system, so far.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+pub(crate) fn cpu_seconds_of(id: u32) -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let fields = stat.rsplit_once(')').context("stat has a name")?.1;
+    let ticks =
+        fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse().unwrap_or(0)).sum::<u64>();
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 pub(crate) fn beside(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     if !path.exists() {

@@ -1,11 +1,10 @@
-//! Pools as rows, next to the engines' own ways to load and to move the same keys: what the filler reaches, what a
-//! row at a time does, and whether a move stays as fast as it was while the log grows.
+//! Pools as rows, next to the engines' own ways to load the same keys: what the filler reaches, and what a row at a
+//! time does.
 
 use std::{
     fs::{self, File},
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,24 +13,14 @@ use keymill_engines::{
     postgres::{Postgres, program},
     redis::{DURABLE, Redis},
 };
-use keymill_id::{KeyspaceName, Number, Rows};
-use keymill_issuer::rowed::{Era, RowHome, RowPool};
-use keymill_ledger::{LedgerId, NodeName, Tls};
-use keymill_pool::{TableHome, TablePool};
-use keymill_sql::{Address, Database};
 
 use crate::{best, compare, process::Server};
 
-/// As a server has it that somebody set up for this: what a minute works on fits its memory.
-const SETTINGS: &[&str] = &["shared_buffers=2GB", "max_wal_size=4GB"];
+/// As a server has it that somebody set up for this: what a minute of moves works on fits its memory.
+pub(crate) const SETTINGS: &[&str] = &["shared_buffers=2GB", "max_wal_size=4GB"];
 const KEYS: u32 = 500_000;
 const SINGLY: usize = 3_000;
 const ROUNDS: usize = 3;
-/// Rows of one move, and of all that a minute can need.
-const MOVED: u32 = 1_000;
-const STOCK: u32 = 6_000_000;
-const MOVE_SECONDS: u64 = 60;
-const EDGE_SECONDS: usize = 10;
 const KEYS_OF_ONE_COMMAND: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Seldom enough to disturb nobody.
@@ -41,12 +30,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     fill_postgres(dir.path())?;
     fill_redis(dir.path())
-}
-
-/// A minute of moves, twice.
-pub(crate) fn moves() -> anyhow::Result<()> {
-    let dir = tempfile::tempdir()?;
-    move_rows(dir.path())
 }
 
 /// Creates a pool and waits until it holds so many keys, by what the engine says. Seconds.
@@ -166,109 +149,6 @@ fn pushes(keys: &[&str]) -> String {
         }
     }
     commands
-}
-
-/// A minute of moves by a node's own code, and by the engine's benchmark with the statement that is documented.
-fn move_rows(dir: &Path) -> anyhow::Result<()> {
-    let engine = Postgres::start_with(SETTINGS)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let pool = Arc::new(table_pool(&engine)?);
-    runtime.block_on(pool.begin(None, Era { advances: 0, term: 1 }, Number::ZERO))?;
-    let stock = format!(
-        "TRUNCATE available_keys, used_keys RESTART IDENTITY;
-         INSERT INTO available_keys (key) SELECT substr(md5(n::text), 1, 10) FROM generate_series(1, {STOCK}) n ON CONFLICT DO NOTHING;
-         VACUUM ANALYZE available_keys; CHECKPOINT"
-    );
-    let restock = || stock.split(';').try_for_each(|statement| engine.sql(statement).map(drop));
-    restock()?;
-    let theirs = Minute { seconds: pgbench(&engine, dir)? };
-    restock()?;
-    let ours = Minute { seconds: runtime.block_on(minute(&pool))? };
-    let (all, theirs_all) = (ours.rate(), theirs.rate());
-    compare(
-        "move 1000 rows, over a minute",
-        all,
-        "keys/s",
-        &format!("pgbench ({theirs_all:.0})"),
-        all / theirs_all,
-        ">= 0.8x",
-    );
-    for (whose, minute, goal) in [("our", ours, "about 1x"), ("pgbench's", theirs, "-")] {
-        let (first, last) = minute.edges();
-        let against = format!("the first ten ({first:.0})");
-        compare(&format!("{whose} last ten seconds"), last, "keys/s", &against, last / first, goal);
-    }
-    Ok(())
-}
-
-/// Keys moved in each second of one.
-struct Minute {
-    seconds: Vec<f64>,
-}
-
-impl Minute {
-    fn rate(&self) -> f64 {
-        mean(&self.seconds)
-    }
-
-    /// Its first and its last ten seconds.
-    fn edges(&self) -> (f64, f64) {
-        (mean(&self.seconds[..EDGE_SECONDS]), mean(&self.seconds[self.seconds.len() - EDGE_SECONDS..]))
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sixty or so")]
-fn mean(figures: &[f64]) -> f64 {
-    figures.iter().sum::<f64>() / figures.len() as f64
-}
-
-fn table_pool(engine: &Postgres) -> anyhow::Result<TablePool> {
-    let address = Address::parse(&engine.url(), &Tls::default(), Duration::from_secs(20))?;
-    let home = RowHome {
-        ledger: LedgerId("bench".to_owned()),
-        keyspace: KeyspaceName::parse("codes")?,
-        rows: Rows::Table { prefix: String::new() },
-    };
-    let at = TableHome { database: Database::new(address), migrate: true, node: NodeName::parse("bench")? };
-    Ok(TablePool::open(&home, &at)?)
-}
-
-async fn minute(pool: &TablePool) -> anyhow::Result<Vec<f64>> {
-    let mut seconds = Vec::new();
-    let begun = Instant::now();
-    for second in 1..=MOVE_SECONDS {
-        let mut moved = 0;
-        while begun.elapsed() < Duration::from_secs(second) {
-            let popped = pool.pop(MOVED).await?.keys.len();
-            ensure!(popped == MOVED as usize, "the stock is too small");
-            moved += MOVED;
-        }
-        seconds.push(f64::from(moved));
-    }
-    Ok(seconds)
-}
-
-/// One connection, as a node has for its moves.
-fn pgbench(engine: &Postgres, dir: &Path) -> anyhow::Result<Vec<f64>> {
-    let script = dir.join("moves.sql");
-    let statement = format!(
-        "WITH taken AS (DELETE FROM available_keys WHERE id IN (SELECT id FROM available_keys WHERE NOT is_reserved \
-         ORDER BY id LIMIT {MOVED} FOR UPDATE SKIP LOCKED) RETURNING key) \
-         INSERT INTO used_keys (key, used_by) SELECT key, 'shop' FROM taken RETURNING key;\n"
-    );
-    fs::write(&script, statement)?;
-    let output = Command::new(program("pgbench")?)
-        .args(["--no-vacuum", "-M", "prepared", "-c", "1", "-P", "1", "-T", &MOVE_SECONDS.to_string(), "-f"])
-        .arg(&script)
-        .arg(engine.url())
-        .output()?;
-    // progress: 1.0 s, 57.0 tps, lat 17.4 ms stddev 4.0, 0 failed
-    let said = String::from_utf8_lossy(&output.stderr);
-    let tps =
-        |line: &str| line.strip_prefix("progress: ")?.split_once(" s, ")?.1.split(' ').next()?.parse().ok();
-    let seconds: Vec<f64> = said.lines().filter_map(tps).map(|tps: f64| tps * f64::from(MOVED)).collect();
-    ensure!(seconds.len() >= 2 * EDGE_SECONDS, "pgbench said: {said}");
-    Ok(seconds)
 }
 
 /// The best of several runs: the least disturbed one.

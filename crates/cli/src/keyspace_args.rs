@@ -153,6 +153,10 @@ pub(crate) struct Tuning {
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<String>,
+    /// How it is recorded what was issued: claim, by ranges, or key, by a row for each too.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<String>,
     /// When a pool of rows is empty: wait, refuse or random.
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]

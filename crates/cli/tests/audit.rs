@@ -114,6 +114,19 @@ fn every_key_of_whatever_kind_is_written_down_whoever_takes_it_and_how() {
         assert!(taken.len() > 4_030, "{name}: {}", taken.len());
         assert_eq!(sorted(recorded(&home, &server, name)), sorted(taken), "{name}");
     }
+    home.run(&[
+        "--server",
+        &server.url(),
+        "keyspace",
+        "create",
+        "receipts",
+        "--scheme",
+        "sequence",
+        "--audit",
+        "key",
+    ])
+    .ok();
+    assert_eq!(server.take("receipts", 3), recorded(&home, &server, "receipts"));
     // From here on it is not kept any more, and later it is again.
     let before = recorded(&home, &server, "vouchers").len();
     server.tune("vouchers", &json!({"audit": "claim"}));

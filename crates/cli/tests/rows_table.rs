@@ -196,6 +196,91 @@ fn a_node_that_is_killed_while_it_moves_repeats_nothing() {
     assert_counts(&postgres, "(SELECT key FROM available_keys UNION ALL SELECT key FROM used_keys) AS keys");
 }
 
+/// Takes until the node has moved rows ahead, then ends it and takes all that is left.
+#[track_caller]
+fn end_with_rows_in_hand(
+    start: impl Fn() -> Server,
+    end: fn(Server),
+    count: impl Fn(&str) -> usize,
+) -> usize {
+    let server = start();
+    let mut small = counting(1000);
+    small["length"] = 3.into();
+    server.create(small);
+    until("a full pool", &server, || server.show("codes")["level"] == "1000");
+    let mut keys = Vec::new();
+    until("rows ahead of demand", &server, || {
+        keys.extend(server.take("codes", 1));
+        count("used_keys") > keys.len() + 10
+    });
+    end(server);
+    let (used, available) = (count("used_keys"), count("available_keys"));
+    assert_eq!(used + available, 1000, "a key is in one table");
+    let burned = used - keys.len();
+    let server = start();
+    while let Some(key) = take_one(&server) {
+        keys.extend(key);
+    }
+    let different = keys.iter().collect::<HashSet<_>>().len();
+    assert_eq!((keys.len(), different), (1000 - burned, 1000 - burned), "what was not burned leaves, once");
+    assert_eq!(server.show("codes")["rows"]["begun_anew"], 0);
+    burned
+}
+
+#[test]
+fn a_node_that_stops_gives_back_what_it_did_not_hand_out_and_one_that_is_killed_does_not() {
+    for (end, gives_back) in [(Server::terminate as fn(Server), true), (Server::kill, false)] {
+        let postgres = Postgres::start().unwrap();
+        let home = Home::new();
+        let rows = |table: &str| number(&postgres, &format!("SELECT count(*) FROM {table}"));
+        let burned = end_with_rows_in_hand(|| node(&home, &postgres, "a"), end, rows);
+        assert_eq!(burned == 0, gives_back, "{burned} keys of PostgreSQL are burned");
+
+        let home = Home::new();
+        let rows = |table: &str| {
+            let file = rusqlite::Connection::open(home.file("keymill.db")).unwrap();
+            let count = format!("SELECT count(*) FROM {table}");
+            file.query_row(&count, [], |row| row.get::<_, u32>(0)).unwrap() as usize
+        };
+        let burned = end_with_rows_in_hand(|| home.start(), end, rows);
+        assert_eq!(burned == 0, gives_back, "{burned} keys of SQLite are burned");
+    }
+}
+
+#[test]
+fn a_node_that_stops_under_load_repeats_nothing() {
+    let postgres = Postgres::start().unwrap();
+    let home = Home::new();
+    let mut server = node(&home, &postgres, "a");
+    let (mut small, size) = (counting(100_000), 100_000);
+    small["length"] = 5.into();
+    server.create(small);
+    let (mut keys, mut dice) = (Vec::new(), Dice::thrown());
+    until("a full pool", &server, || server.show("codes")["level"] == "100000");
+    for _ in 0..sized(4, 20) {
+        let end = Arc::new(AtomicBool::new(false));
+        let clients: Vec<_> = (0..4).map(|_| take_until(&server, &end)).collect();
+        thread::sleep(Duration::from_millis(50 + dice.below(100)));
+        server.terminate();
+        end.store(true, Ordering::Relaxed);
+        keys.extend(clients.into_iter().flat_map(|client| client.join().unwrap()));
+        server = node(&home, &postgres, "a");
+    }
+    let (taken, used) = (keys.len(), number(&postgres, "SELECT count(*) FROM used_keys"));
+    println!("{taken} keys left before the last stop, {} are burned", used - taken);
+    assert!(taken > 0 && taken < size, "{taken} keys left before the last stop");
+    while let Some(key) = take_one(&server) {
+        keys.extend(key);
+        let many = server.try_take("codes", 1000);
+        if many.status == 200 {
+            keys.extend(many.keys());
+        }
+    }
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "a key left twice");
+    assert_eq!(keys.len() + used - taken, size, "what was not burned leaves");
+    assert_counts(&postgres, "used_keys");
+}
+
 /// Takes until it is told to stop or the server is gone.
 fn take_until(server: &Server, end: &Arc<AtomicBool>) -> thread::JoinHandle<Vec<String>> {
     let (address, end) = (server.address, end.clone());

@@ -19,7 +19,7 @@ use crate::{
 const OBSERVE_EVERY: Duration = Duration::from_millis(250);
 /// How often the audit is brought forward.
 const AUDIT_EVERY: Duration = Duration::from_secs(10);
-/// How long a stop waits for reserves that are under way, so that they can be given back too.
+/// How long a stop waits for reserves and pops that are under way, so that they can be given back too.
 const SETTLE_WAIT: Duration = Duration::from_millis(500);
 
 impl Node {
@@ -144,8 +144,11 @@ impl Node {
             .collect();
         let progress = leftovers.iter_mut().filter_map(|(_, left)| left.progress.take()).collect();
         let mut settlements = Vec::new();
-        for (served, left) in leftovers {
-            stopped.burned += left.burned;
+        for (served, mut left) in leftovers {
+            let popped = std::mem::take(&mut left.popped);
+            let (count, unpopped) = (popped.len() as u64, served.give_back_rows(popped, until).await);
+            stopped.given_back += unpopped;
+            stopped.burned += count - unpopped;
             let offer = left.offer.filter(|_| Instant::now() < until);
             let given = match offer {
                 Some(offer) => self.pen.give_back(&left.track, offer).await.ok(),

@@ -461,7 +461,7 @@ impl Milled {
         let progress = self.progress_of(&mut store, None, now);
         drop(store);
         self.arrived.notify_waiters();
-        Leftovers { track: self.track.clone(), unissued, burned: 0, offer, progress }
+        Leftovers { track: self.track.clone(), unissued, popped: Vec::new(), offer, progress }
     }
 
     /// Why no more keys come out, if none do.

@@ -14,6 +14,7 @@ use keymill_ledger::{
     KeyspaceRow, Timestamp, Track, TrackRow,
     ops::{Progress, Settlement},
 };
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     derived::Derived,
@@ -85,8 +86,8 @@ pub struct Glance {
 pub struct Leftovers {
     pub track: Track,
     pub unissued: Vec<Block>,
-    /// Keys that were popped and not handed out, and are nobody's.
-    pub burned: u64,
+    /// Keys that were popped and not handed out: nobody's, if they are not given back.
+    pub popped: Vec<Vec<u8>>,
     pub offer: Option<Offer>,
     pub progress: Option<Progress>,
 }
@@ -323,6 +324,15 @@ impl Served {
         let _ = self.count_rows().await;
     }
 
+    /// Makes rows of what was popped and never left, where they may go back, and says of how many. What the deadline
+    /// leaves undone is burned.
+    pub(crate) async fn give_back_rows(&self, popped: Vec<Vec<u8>>, until: Instant) -> u64 {
+        let Some(rowed) = self.rowed().filter(|_| !popped.is_empty()) else { return 0 };
+        let given = timeout_at(until, rowed.give_back(popped)).await.unwrap_or_default();
+        self.given_back.fetch_add(given, Ordering::Relaxed);
+        given
+    }
+
     /// How many rows are left, asked now; `None` where there are none.
     pub async fn count_rows(&self) -> Option<Result<u64, PoolError>> {
         Some(self.rowed()?.count_rows().await)
@@ -435,10 +445,11 @@ impl Served {
         }
     }
 
-    /// Whether a reserve is on its way.
+    /// Whether a reserve or a pop is on its way.
     pub(crate) fn is_refilling(&self) -> bool {
         match &self.supply {
             Supply::Milled(milled) => milled.is_refilling(),
+            Supply::Rowed(rowed) => rowed.is_popping(),
             _ => false,
         }
     }

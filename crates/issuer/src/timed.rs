@@ -447,7 +447,7 @@ impl Timed {
             left.push(Leftovers {
                 track: lane.track.clone(),
                 unissued: unused.into_iter().collect(),
-                burned: 0,
+                popped: Vec::new(),
                 offer,
                 progress,
             });

@@ -10,7 +10,7 @@ use crate::served::Settings;
 
 /// The unused keys of one pool, as rows that other programs take too.
 ///
-/// 1. A key that was popped is popped by nobody else, and never comes back.
+/// 1. A key that was popped is popped by nobody else, and never comes back, unless who popped it gives it back.
 /// 2. A call that fails or is dropped may have taken effect: what it popped is burned.
 /// 3. A push moves `next` from the start of its block to its end, together with the rows or not at all. So it
 ///    takes effect once, however often and however late it is sent, and whoever sends it.
@@ -21,6 +21,13 @@ use crate::served::Settings;
 pub trait RowPool: fmt::Debug + Send + Sync + 'static {
     /// Takes up to `count` keys out, for ever. Fewer: there are no more for now.
     async fn pop(&self, count: u32) -> Result<Popped, PoolError>;
+
+    /// Puts keys back that this process popped and that never left it, once and as the last thing it does here. Says
+    /// how many are rows again; the others are burned, as all of them are where it fails or takes too long. A store
+    /// that cannot tell what it forgot takes none.
+    async fn give_back(&self, _keys: Vec<Vec<u8>>) -> Result<u64, PoolError> {
+        Ok(0)
+    }
 
     async fn standing(&self) -> Result<Standing, PoolError>;
 

@@ -1,14 +1,15 @@
 //! Keys that lie as rows in Redis or in SQL tables, where other programs take them too.
 //!
 //! A row pool walks the same track as a virtual one. The [`filler`] reserves numbers, spells them and pushes the
-//! keys; from then on they count as issued, and a node pops them like anyone else: in batches, for ever. What a node
-//! popped is never pushed back, so a stop burns it as a crash does. That is why nothing is popped ahead while the
-//! keyspace is quiet, and no more than the rate asks for while it is not.
+//! keys; from then on they count as issued, and a node pops them like anyone else: in batches. What it has not
+//! handed out when it stops goes back where the store can tell that this is safe, and is burned elsewhere and by a
+//! crash. That is why nothing is popped ahead while the keyspace is quiet, and no more than the rate asks for while it
+//! is not.
 
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -67,6 +68,8 @@ pub(crate) struct Rowed {
     arrived: Notify,
     /// The popper should look whether to pop.
     wanted: Notify,
+    /// A pop is on its way.
+    popping: AtomicBool,
     filling: Filling,
     draws: Draws,
     burned: AtomicU64,
@@ -115,6 +118,7 @@ impl Rowed {
             waiting: WaitingRoom::new(waiting),
             arrived: Notify::new(),
             wanted: Notify::new(),
+            popping: AtomicBool::new(false),
             filling: Filling::default(),
             draws: Draws::default(),
             burned: AtomicU64::new(0),
@@ -361,19 +365,42 @@ impl Rowed {
         counter.reported.skipped = counter.reported.skipped.saturating_sub(progress.burned);
     }
 
-    /// Closes the keyspace for good, and burns what was popped. Nothing goes back to the ledger: what was reserved
-    /// is pushed by whoever fills next.
+    /// Whether keys are on their way.
+    pub(crate) fn is_popping(&self) -> bool {
+        self.popping.load(Ordering::Relaxed)
+    }
+
+    /// Closes the keyspace for good. What was popped is burned, unless it is [given back](Self::give_back). Nothing
+    /// goes back to the ledger: what was reserved is pushed by whoever fills next.
     pub(crate) fn close(&self, why: IssueError, now: Timestamp) -> Leftovers {
         let mut counter = self.lock();
         counter.closed.get_or_insert(why);
-        let burned = counter.tray.burn();
+        let popped = counter.tray.empty();
         drop(counter);
-        self.burned.fetch_add(burned, Ordering::Relaxed);
+        self.burned.fetch_add(popped.len() as u64, Ordering::Relaxed);
         self.arrived.notify_waiters();
         self.wanted.notify_one();
         self.filling.look_again();
         let progress = self.progress(now);
-        Leftovers { track: self.track.clone(), unissued: Vec::new(), burned, offer: None, progress }
+        Leftovers { track: self.track.clone(), unissued: Vec::new(), popped, offer: None, progress }
+    }
+
+    /// Makes rows of what was popped and never left, and says of how many. Tried once: where nobody knows what became
+    /// of it, they are burned.
+    pub(crate) async fn give_back(&self, popped: Vec<Vec<u8>>) -> u64 {
+        let given = match self.pool() {
+            Ok(pool) => pool.give_back(popped).await,
+            Err(error) => Err(error),
+        };
+        let given = given.unwrap_or_else(|error| {
+            tracing::warn!(
+                keyspace = %self.track, %error,
+                "what was popped of keyspace `{}` and not handed out is burned: {error}", self.track
+            );
+            0
+        });
+        self.burned.fetch_sub(given, Ordering::Relaxed);
+        given
     }
 
     /// Why no more keys come out, if none do.

@@ -30,6 +30,7 @@ pub(super) async fn keep(node: Weak<Node>, rowed: Arc<Rowed>) {
         };
         // Asked first: what is pushed while we pop may be there to be popped.
         let dry = if rowed.filling.is_used_up() { IssueError::Exhausted } else { IssueError::OutOfStock };
+        rowed.popping.store(true, Ordering::Relaxed);
         let popped = match rowed.pool() {
             Ok(pool) => pool.pop(count).await,
             Err(error) => Err(error),
@@ -57,6 +58,7 @@ impl Rowed {
     fn popped(&self, mut popped: Popped, dry: Option<IssueError>) {
         self.drop_flawed(&mut popped.keys);
         self.lay(&popped.keys);
+        self.popping.store(false, Ordering::Relaxed);
         let mut counter = self.lock();
         counter.rows = Some(popped.left);
         counter.verdict = dry.map(|error| (Instant::now(), error));
@@ -91,6 +93,7 @@ impl Rowed {
     }
 
     fn failed(&self, error: &PoolError) {
+        self.popping.store(false, Ordering::Relaxed);
         let mut counter = self.lock();
         let is_news = !counter.verdict.as_ref().is_some_and(|(_, met)| *met == IssueError::from(error));
         counter.verdict = Some((Instant::now(), error.into()));

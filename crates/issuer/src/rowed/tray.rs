@@ -1,7 +1,7 @@
 //! Keys that were popped and wait for callers, and when to pop more.
 //!
-//! A [`Tray`] decides and never does. It holds what the measured rate asks for and no more: a popped key never
-//! goes back, so what lies here when the node stops is lost to everyone.
+//! A [`Tray`] decides and never does. It holds what the measured rate asks for and no more: what lies here when the
+//! node dies is lost to everyone, and not every store takes it back when the node stops.
 
 use std::collections::VecDeque;
 
@@ -151,10 +151,11 @@ impl Tray {
         self.rate.observe(issued, seconds);
     }
 
-    /// Empties it, and says how many keys are lost.
-    pub(super) fn burn(&mut self) -> u64 {
-        self.batches.clear();
-        std::mem::take(&mut self.held)
+    /// Empties it. These keys never left.
+    pub(super) fn empty(&mut self) -> Vec<Vec<u8>> {
+        self.held = 0;
+        let batches = std::mem::take(&mut self.batches);
+        batches.iter().flat_map(Batch::keys).map(<[u8]>::to_vec).collect()
     }
 }
 
@@ -197,7 +198,7 @@ mod tests {
         tray.deposit(&keys(0..300));
         assert_eq!(tray.wish(&tuned, None), None);
         tray.lack_no_more(300);
-        assert_eq!(tray.burn(), 300);
+        assert_eq!((tray.empty(), tray.held()), (keys(0..300), 0));
     }
 
     #[test]
@@ -212,7 +213,7 @@ mod tests {
         tray.deposit(&keys(0..10_000));
         assert_eq!(tray.wish(&tuned, Some(1_000_000)), Some(10_000), "up to stock_max");
         assert_eq!(tray.wish(&tuned, Some(0)), None, "not the last rows of others");
-        tray.burn();
+        tray.empty();
         assert_eq!(tray.wish(&tuned, Some(3_200)), Some(200));
     }
 }

@@ -70,7 +70,7 @@ impl Work for Burn {
         if self.place.locked_in(statements, None).await?.is_none() {
             return Ok(None);
         }
-        let wish = Wish { after: 0, count: BURNED_AT_ONCE, even_reserved: true };
+        let wish = Wish { after: 0, count: BURNED_AT_ONCE, even_reserved: true, trusts: false };
         self.place.tables.take(statements, wish, BURNED).await.map(|moved| Some(moved.rows))
     }
 }

@@ -15,7 +15,7 @@ use keymill_id::{Number, Rows, Slab};
 use keymill_issuer::rowed::{Begun, Era, PoolError, Popped, Pushed, RowHome, RowPool, Standing};
 use keymill_ledger::NodeName;
 use keymill_sql::{Database, Dialect, SqlError, Work};
-use tokio::sync::Mutex as TurnLock;
+use tokio::sync::{Mutex as TurnLock, RwLock};
 
 mod beginning;
 mod level;
@@ -23,6 +23,7 @@ mod moving;
 mod opening;
 mod putting;
 mod record;
+mod returning;
 mod tables;
 mod taking;
 mod tending;
@@ -32,6 +33,7 @@ use level::Level;
 use opening::{Opened, Opening};
 use putting::{Import, Log, Push};
 use record::{LookAt, Place};
+use returning::GiveBack;
 use tables::Tables;
 use taking::{Reading, TakeAnswer};
 use tending::{Lead, Resign, SWEEP_EVERY, Sweep};
@@ -59,6 +61,8 @@ pub struct TablePool {
     /// What was found at the first look; looked for anew after a refusal.
     place: TurnLock<Option<Place>>,
     reading: Mutex<Reading>,
+    /// Held by whoever looks for the witness, and alone by who takes it out of the log.
+    witnessing: RwLock<()>,
     level: Level,
     swept: Mutex<Option<Instant>>,
 }
@@ -80,6 +84,7 @@ impl TablePool {
             opening,
             place: TurnLock::default(),
             reading: Mutex::default(),
+            witnessing: RwLock::default(),
             level: Level::default(),
             swept: Mutex::default(),
         })
@@ -195,6 +200,7 @@ impl TablePool {
 impl RowPool for TablePool {
     async fn pop(&self, count: u32) -> Result<Popped, PoolError> {
         let place = self.place().await?;
+        let _witnessing = self.witnessing.read().await;
         let take = self.reading().next(place.clone(), count, self.node.as_str());
         let begun = Instant::now();
         let taken = match self.run(take).await? {
@@ -219,8 +225,20 @@ impl RowPool for TablePool {
         Ok(Popped { keys: taken.keys, left: self.level.known() })
     }
 
+    async fn give_back(&self, keys: Vec<Vec<u8>>) -> Result<u64, PoolError> {
+        let place = self.place().await?;
+        let _alone = self.witnessing.write().await;
+        // It may be among them, and then the log loses it by our own hand.
+        let Some(witness) = self.reading().witness.take() else { return Ok(0) };
+        let keys = keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).collect();
+        let given = self.run(GiveBack { place, witness, keys, node: self.node.to_string() }).await?;
+        self.level.added(given);
+        Ok(given)
+    }
+
     async fn standing(&self) -> Result<Standing, PoolError> {
         let place = self.place().await?;
+        let witnessing = self.witnessing.read().await;
         let witness = self.reading().witness.clone();
         let (mut record, doubt) = self.run(LookAt { place: place.clone(), witness }).await?;
         if record.owner != place.owner {
@@ -230,6 +248,7 @@ impl RowPool for TablePool {
             self.give_up(&place, era).await?;
             record.era = None;
         }
+        drop(witnessing);
         let level = self
             .level
             .look(&self.database, &place.tables, record.next)
@@ -299,8 +318,8 @@ impl RowPool for TablePool {
     }
 
     async fn log(&self, keys: Vec<String>) -> Result<Vec<String>, PoolError> {
-        let tables = self.place().await?.tables;
-        self.run(Log { tables, keys, node: self.node.to_string() }).await
+        let place = self.place().await?;
+        self.run(Log { place, keys, node: self.node.to_string() }).await
     }
 
     /// A file has one process, which leads.

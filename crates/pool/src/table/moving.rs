@@ -21,6 +21,8 @@ pub(super) struct Wish {
     pub(super) count: u32,
     /// Reserved rows belong to other programs, until a pool is given up.
     pub(super) even_reserved: bool,
+    /// Expects no key to be in the log already: one that is undoes the move.
+    pub(super) trusts: bool,
 }
 
 /// Rows that were moved.
@@ -59,7 +61,8 @@ impl Tables {
         }
     }
 
-    /// One statement. Rows are deleted by where they lie, so that no plan can look for them elsewhere.
+    /// One statement. Rows are deleted by where they lie, so that no plan can look for them elsewhere. To look for
+    /// each key in the log before it is put there costs as much again as to put it, and more the longer the log is.
     async fn take_at_once<S: Statements>(
         &self,
         statements: &mut S,
@@ -68,25 +71,29 @@ impl Tables {
     ) -> Result<Moved, SqlError> {
         let (Self { available, used, .. }, which, lock) =
             (self, wish.condition(), self.dialect.skip_locked());
+        let (unless_there, answer) = if wish.trusts {
+            ("", "SELECT id, key FROM taken")
+        } else {
+            (
+                " ON CONFLICT (key) DO NOTHING RETURNING key",
+                "SELECT id, logged.key FROM taken LEFT JOIN logged ON logged.key = taken.key",
+            )
+        };
         let sql = format!(
             "WITH taken AS (
                 DELETE FROM {available} WHERE ctid = ANY (ARRAY(
                     SELECT ctid FROM {available} WHERE {which} ORDER BY id LIMIT ?{lock}))
                 RETURNING id, key),
              logged AS (
-                INSERT INTO {used} (key, used_by) SELECT key, ? FROM taken ORDER BY id
-                ON CONFLICT (key) DO NOTHING RETURNING key)
-             SELECT key, (SELECT max(id) FROM taken), (SELECT count(*) FROM taken) FROM logged"
+                INSERT INTO {used} (key, used_by) SELECT key, ? FROM taken ORDER BY id{unless_there})
+             {answer} ORDER BY id"
         );
         let [after, count] = wish.values();
         let rows = statements.query(&sql, &[after, count, used_by.into()]).await?;
-        let mut moved = Moved::default();
+        let mut moved = Moved { rows: rows.len() as u64, ..Moved::default() };
         for row in &rows {
-            moved.keys.push(row.text(0)?.into_bytes());
-        }
-        if let Some(row) = rows.first() {
-            moved.up_to = row.maybe_integer(1)?;
-            moved.rows = u64::try_from(row.integer(2)?).unwrap_or_default();
+            moved.up_to = Some(row.integer(0)?);
+            moved.keys.extend(row.maybe_text(1)?.map(String::into_bytes));
         }
         Ok(moved)
     }
@@ -169,7 +176,7 @@ impl Tables {
 }
 
 /// The items in order, in pieces of [`SIZES`].
-fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
+pub(super) fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let size = SIZES.into_iter().find(|size| *size <= items.len())?;
         let (piece, rest) = items.split_at(size);
@@ -179,6 +186,6 @@ fn pieces<T>(mut items: &[T]) -> impl Iterator<Item = &[T]> {
 }
 
 /// `?, ?, ?`
-fn places(count: usize) -> String {
+pub(super) fn places(count: usize) -> String {
     vec!["?"; count].join(", ")
 }

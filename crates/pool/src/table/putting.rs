@@ -7,7 +7,7 @@ use keymill_issuer::rowed::Era;
 use keymill_sql::{Access, SqlError, Statements, Value, Work};
 
 use super::{
-    record::Place,
+    record::{Lock, Place},
     tables::{ROW, Tables},
 };
 
@@ -93,7 +93,7 @@ impl Work for Import {
 /// Logs keys that leave without ever having been rows.
 #[derive(Debug)]
 pub(super) struct Log {
-    pub(super) tables: Tables,
+    pub(super) place: Place,
     pub(super) keys: Vec<String>,
     pub(super) node: String,
 }
@@ -104,10 +104,12 @@ impl Work for Log {
     const ACCESS: Access = Access::Write;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<Vec<String>, SqlError> {
-        let absent = self.tables.absent(statements, self.keys.clone()).await?;
+        self.place.record(statements, Lock::Exclusive).await?;
+        let tables = &self.place.tables;
+        let absent = tables.absent(statements, self.keys.clone()).await?;
         let rows: Vec<Vec<Value>> =
             absent.iter().map(|key| vec![key.as_str().into(), self.node.as_str().into()]).collect();
-        statements.load(&self.tables.used, &[self.tables.key(), "used_by"], &rows).await?;
+        statements.load(&tables.used, &[tables.key(), "used_by"], &rows).await?;
         Ok(absent)
     }
 }
@@ -125,8 +127,8 @@ impl Tables {
         Ok(absent.into_iter().collect())
     }
 
-    /// The keys that are in neither table, each once. A key only ever goes from `available_keys` to `used_keys`, so
-    /// whoever looks in that order cannot miss it in between.
+    /// The keys that are in neither table, each once. As long as the pool's row is held, a key only ever goes from
+    /// `available_keys` to `used_keys`, so whoever looks in that order cannot miss it in between.
     async fn absent<S: Statements>(
         &self,
         statements: &mut S,

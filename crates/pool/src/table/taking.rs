@@ -1,6 +1,9 @@
 //! A pop: one move by a node, unless the pool is somebody else's or its database may have forgotten something.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use keymill_issuer::rowed::Era;
 use keymill_sql::{Access, SqlError, Statements, Work};
@@ -34,6 +37,7 @@ impl Reading {
             looks_back: self.position > 0 && self.looked_back.is_none_or(is_due),
             witness: self.witness.clone(),
             node: node.to_owned(),
+            was_tried: AtomicBool::new(false),
         }
     }
 
@@ -56,6 +60,8 @@ pub(super) struct Take {
     looks_back: bool,
     witness: Option<Witness>,
     node: String,
+    /// It was run before, and undone: perhaps by a key that is in the log already.
+    was_tried: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -89,11 +95,13 @@ impl Work for Take {
         if let Some(why) = Witness::doubt(self.witness.as_ref(), &self.place, &record, statements).await? {
             return Ok(TakeAnswer::Doubt { era, why });
         }
-        let Moved { mut keys, up_to, mut rows } = self.take(statements, self.after, self.count).await?;
+        let trusts = !self.was_tried.swap(true, Ordering::Relaxed);
+        let Moved { mut keys, up_to, mut rows } =
+            self.take(statements, self.after, self.count, trusts).await?;
         let missing = self.count.saturating_sub(u32::try_from(rows).unwrap_or(u32::MAX));
         let looked_back = self.looks_back && missing > 0;
         if looked_back {
-            let late = self.take(statements, 0, missing).await?;
+            let late = self.take(statements, 0, missing, trusts).await?;
             keys.extend(late.keys);
             rows += late.rows;
         }
@@ -107,8 +115,9 @@ impl Take {
         statements: &mut S,
         after: i64,
         count: u32,
+        trusts: bool,
     ) -> Result<Moved, SqlError> {
-        let wish = Wish { after, count, even_reserved: false };
+        let wish = Wish { after, count, even_reserved: false, trusts };
         self.place.tables.take(statements, wish, &self.node).await
     }
 }

@@ -217,6 +217,23 @@ pub(crate) async fn keys_that_never_were_rows_are_logged_once(bench: Bench) {
     assert!(pool.log(Vec::new()).await.unwrap().is_empty());
 }
 
+pub(crate) async fn what_never_left_goes_back_and_leaves_once(bench: Bench) {
+    let (pool, other) = (bench.filled(3000).await, bench.pool("b"));
+    let theirs = other.pop(10).await.unwrap().keys;
+    let stayed = pool.pop(2030).await.unwrap().keys.split_off(20);
+    // What is in the log by another's hand is not ours to give.
+    let back = [stayed.clone(), theirs].concat();
+    assert_eq!(pool.give_back(back).await.unwrap(), 2010);
+    assert_eq!((bench.count("available_keys").await, bench.count("used_keys").await), (2970, 30));
+    // Nobody takes this for a log that went back.
+    let standing = pool.standing().await.unwrap();
+    assert_eq!((standing.era, standing.doubt), (Some(ERA), None));
+    assert_eq!(pool.give_back(stayed).await.unwrap(), 0, "once");
+    let left = texts(&other.pop(10_000).await.unwrap().keys);
+    assert_eq!(left, [keys(2040..3000), keys(30..2040)].concat());
+    assert_eq!(other.standing().await.unwrap().doubt, None);
+}
+
 pub(crate) async fn the_level_follows_what_others_do(bench: Bench) {
     let pool = bench.filled(1000).await;
     let other = bench.pool("b");

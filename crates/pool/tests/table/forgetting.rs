@@ -30,6 +30,24 @@ pub(crate) async fn a_log_that_went_back_ends_the_era(bench: Bench) {
     assert_eq!(texts(&pool.pop(100).await.unwrap().keys), keys(100..110));
 }
 
+pub(crate) async fn nothing_is_given_back_to_a_database_that_forgets(bench: Bench) {
+    let pool = bench.filled(100).await;
+    let popped = pool.pop(10).await.unwrap().keys;
+    pool.pop(5).await.unwrap();
+    bench.execute("DELETE FROM {p}used_keys WHERE id > 12").await;
+    assert_eq!(pool.give_back(popped).await.unwrap(), 0);
+    assert_eq!((bench.count("available_keys").await, bench.count("used_keys").await), (85, 12));
+}
+
+pub(crate) async fn nothing_is_given_back_to_another_era(bench: Bench) {
+    let pool = bench.filled(100).await;
+    let popped = pool.pop(10).await.unwrap().keys;
+    let begun = bench.pool("b").begin(Some(ERA), NEXT_ERA, number(100)).await.unwrap();
+    assert_eq!(begun, Begun::Anew { burned: 90 });
+    assert_eq!(pool.give_back(popped).await.unwrap(), 0);
+    assert_eq!((bench.count("available_keys").await, bench.count("used_keys").await), (0, 100));
+}
+
 /// A standby that lags behind takes over: nobody takes from it before an era is begun, not even a process that
 /// took nothing itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,6 +41,7 @@ on_every_engine! {
         a_key_that_somebody_put_there_is_not_pushed_again,
         a_key_that_was_used_before_is_nobodys,
         keys_that_never_were_rows_are_logged_once,
+        what_never_left_goes_back_and_leaves_once,
         the_level_follows_what_others_do,
         one_node_leads_until_it_resigns_or_falls_silent,
         tables_of_another_keyspace_are_left_alone,
@@ -53,5 +54,7 @@ on_every_engine! {
         a_reservation_that_was_not_used_in_time_goes_back_and_is_nobodys_any_more,
         a_reservation_is_not_swept_before_its_time;
     forgetting:
-        a_log_that_went_back_ends_the_era;
+        a_log_that_went_back_ends_the_era,
+        nothing_is_given_back_to_a_database_that_forgets,
+        nothing_is_given_back_to_another_era;
 }
