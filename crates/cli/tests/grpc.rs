@@ -651,3 +651,31 @@ fn floods_of_one_connection_leave_the_others_alone() {
     assert_eq!(server.take("links", 10).len(), 10);
     server.terminate();
 }
+
+/// `audit = "key"`: whatever way an ID leaves it is written down, and none is made where that cannot be.
+#[test]
+fn ids_that_are_written_down_are_taken_and_streamed_and_no_worker_is_lent_for_them() {
+    let home = Home::new();
+    let server = home.start();
+    server.create(json!({"name": "ids", "scheme": "snowflake", "audit": "key"}));
+    let mut taken: Vec<String> = run(async {
+        let mut client = client(&server).await;
+        let mut taken = take(&mut client, "ids", 1).await.unwrap();
+        taken.extend(take(&mut client, "ids", 20).await.unwrap());
+        let request = StreamRequest { count: 300, ..endless("ids") };
+        let mut stream = client.stream(request).await.unwrap().into_inner();
+        while let Some(batch) = stream.message().await.unwrap() {
+            taken.extend(texts(batch));
+        }
+        let refused = client.lease_worker(ask_lease("sdk", 100)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+        assert!(refused.message().contains("audit"), "{refused:?}");
+        taken
+    });
+    let issued = server.get("/v1/keyspaces/ids/issued?limit=1000").json();
+    let key = |row: &serde_json::Value| row["key"].as_str().unwrap().to_owned();
+    let written: Vec<String> = issued["issued"].as_array().unwrap().iter().map(key).collect();
+    taken.sort();
+    assert_eq!((taken.len(), &written), (321, &taken));
+    server.terminate();
+}

@@ -1,6 +1,6 @@
 //! The handle: opens the tables when they are first needed, and carries out operations on them.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use keymill_id::Definition;
 use keymill_sql::{Database, Schema, SqlError, Version};
@@ -239,6 +239,19 @@ impl Registry {
         Ok(Swept { expired, freed, receipts })
     }
 
+    /// Puts visits in the order their links lie in, so that who adds them in batches adds neighbours together.
+    pub async fn sort_visits(&self, visits: &mut [Visits]) -> Result<(), RegistryError> {
+        let tables = self.ready().await?;
+        let keyspaces: BTreeSet<&str> = visits.iter().map(|visits| visits.keyspace.as_str()).collect();
+        for keyspace in keyspaces {
+            self.know_order(&tables, keyspace).await?;
+        }
+        visits.sort_by_cached_key(|Visits { keyspace, name, .. }| {
+            (keyspace.clone(), tables.order(keyspace).place(name), name.clone())
+        });
+        Ok(())
+    }
+
     /// Adds to visit counts; names that are unknown or deleted are passed over.
     pub async fn add_visits(&self, visits: Vec<Visits>) -> Result<(), RegistryError> {
         self.run(ops::AddVisits { visits }).await
@@ -275,11 +288,16 @@ impl Registry {
         operation: &O,
     ) -> Result<(), RegistryError> {
         for keyspace in operation.keyspaces() {
-            if !tables.known_orders.knows(keyspace) {
-                self.learn_order(tables, keyspace, || BY_NAME.to_owned()).await?;
-            }
+            self.know_order(tables, keyspace).await?;
         }
         Ok(())
+    }
+
+    async fn know_order(&self, tables: &Arc<Tables>, keyspace: &str) -> Result<(), RegistryError> {
+        if tables.known_orders.knows(keyspace) {
+            return Ok(());
+        }
+        self.learn_order(tables, keyspace, || BY_NAME.to_owned()).await
     }
 
     /// In transactions of its own: what is learned must be committed. `new` is the order of a keyspace that has none.

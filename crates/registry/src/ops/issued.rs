@@ -1,6 +1,6 @@
 //! The keys that were written down one by one, in pages.
 
-use keymill_sql::{Access, SqlError, Statements};
+use keymill_sql::{Access, Row, SqlError, Statements};
 
 use super::Operation;
 use crate::{
@@ -46,7 +46,7 @@ impl Operation for FindIssued {
         let (keyspace, after) = (self.keyspace.as_str(), self.after.as_deref());
         let columns = "name, node, issued_at";
         let rows = tables.behind(statements, &tables.issued, columns, keyspace, after, self.limit).await?;
-        let read = |row: &keymill_sql::Row| -> Result<Recorded, SqlError> {
+        let read = |row: &Row| -> Result<Recorded, SqlError> {
             Ok(Recorded { key: row.text(0)?, node: row.text(1)?, at_ms: row.integer(2)? })
         };
         rows.iter().map(read).collect()

@@ -5,7 +5,7 @@ use keymill_sql::{Access, SqlError, Statements, Value};
 use super::Operation;
 use crate::{
     limits::{self, Checked},
-    tables::Tables,
+    tables::{Placed, Tables},
 };
 
 const ROW: [&str; 5] = ["keyspace", "place", "name", "node", "issued_at"];
@@ -35,7 +35,7 @@ impl Operation for Record {
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<(), SqlError> {
         let keys = tables.placed(&self.keyspace, self.keys.iter().map(String::as_str)).concat();
-        let row = |key: &crate::tables::Placed<'_>| -> Vec<Value> {
+        let row = |key: &Placed<'_>| -> Vec<Value> {
             vec![
                 self.keyspace.as_str().into(),
                 key.place.into(),

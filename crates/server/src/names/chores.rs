@@ -42,7 +42,10 @@ pub(crate) async fn keep(names: Weak<Names>, sweep_every: Duration, mut stopping
 impl Names {
     pub(crate) async fn write_visits(self: &Arc<Self>) {
         let Ok(registry) = self.registry() else { return };
-        let counts = self.visits.take();
+        let mut counts = self.visits.take();
+        if let Err(error) = registry.sort_visits(&mut counts).await {
+            tracing::debug!(%error, "visits are written down in no order");
+        }
         for counts in counts.chunks(VISITS_BATCH) {
             let total: u64 = counts.iter().map(|count| u64::from(count.count)).sum();
             match registry.add_visits(counts.to_vec()).await {

@@ -2,6 +2,7 @@
 
 use keymill_api::{IssuedList, IssuedView, Refusal};
 use keymill_issuer::Served;
+use keymill_registry::Recorded;
 
 use super::{Names, moment, page_after, refuse};
 
@@ -20,11 +21,8 @@ impl Names {
         let more = found.len() > limit;
         found.truncate(limit);
         let next_cursor = found.last().filter(|_| more).map(|last| last.key.clone());
-        let view = |found: keymill_registry::Recorded| IssuedView {
-            key: found.key,
-            node: found.node,
-            issued_at: moment(found.at_ms),
-        };
+        let view =
+            |found: Recorded| IssuedView { key: found.key, node: found.node, issued_at: moment(found.at_ms) };
         Ok(IssuedList { issued: found.into_iter().map(view).collect(), next_cursor })
     }
 }

@@ -35,7 +35,7 @@ impl VisitBook {
         }
     }
 
-    /// Everything since the last time, in the order of names: neighbours are written down together.
+    /// Everything since the last time.
     pub(crate) fn take(&self) -> Vec<Visits> {
         let listed = std::mem::take(&mut *self.listed.lock().expect("nothing panics while it holds this"));
         let count = |found: &Arc<Found>| match &found.what {
@@ -46,9 +46,7 @@ impl VisitBook {
             }),
             What::Gone | What::Nothing => None,
         };
-        let mut counts: Vec<Visits> = listed.iter().filter_map(count).collect();
-        counts.sort_by(|a, b| (&a.keyspace, &a.name).cmp(&(&b.keyspace, &b.name)));
-        counts
+        listed.iter().filter_map(count).collect()
     }
 
     pub(crate) fn uncounted(&self) -> u64 {
