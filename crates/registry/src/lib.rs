@@ -24,6 +24,6 @@ pub use error::RegistryError;
 pub use ops::{
     Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
     Expiry, Finished, Listing, Marked, NewReference, Page, Receipt, Record, Recorded, Reference, Referred,
-    Swept, TakenBy, Told, Visits,
+    Swept, TakenBy, Told, VisitSum, Visits,
 };
 pub use registry::Registry;

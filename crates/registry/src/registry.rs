@@ -1,6 +1,6 @@
 //! The handle: opens the tables when they are first needed, and carries out operations on them.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use keymill_id::Definition;
 use keymill_sql::{Database, Schema, SqlError, Version};
@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use crate::{
     Attempt, BatchReceipt, Begun, Bind, Bound, Change, Changed, Claim, Claimed, Deleted, Derive, Derived,
     Entry, Finished, Kind, Listing, Marked, NewReference, Page, Receipt, Record, Recorded, Reference,
-    Referred, RegistryError, Swept, Visits,
+    Referred, RegistryError, Swept, VisitSum, Visits,
     batch::Caution,
     ops,
     ops::{On, Operation},
@@ -239,22 +239,33 @@ impl Registry {
         Ok(Swept { expired, freed, receipts })
     }
 
-    /// Puts visits in the order their links lie in, so that who adds them in batches adds neighbours together.
-    pub async fn sort_visits(&self, visits: &mut [Visits]) -> Result<(), RegistryError> {
+    /// A sum for each name, in the order the names lie in.
+    pub async fn sum_visits(&self, visits: Vec<Visits>) -> Result<Vec<VisitSum>, RegistryError> {
         let tables = self.ready().await?;
-        let keyspaces: BTreeSet<&str> = visits.iter().map(|visits| visits.keyspace.as_str()).collect();
-        for keyspace in keyspaces {
-            self.know_order(&tables, keyspace).await?;
+        let mut orders = HashMap::new();
+        for Visits { keyspace, .. } in &visits {
+            if !orders.contains_key(keyspace.as_str()) {
+                self.know_order(&tables, keyspace).await?;
+                orders.insert(keyspace.clone(), tables.order(keyspace));
+            }
         }
-        visits.sort_by_cached_key(|Visits { keyspace, name, .. }| {
-            (keyspace.clone(), tables.order(keyspace).place(name), name.clone())
+        let sum = |Visits { keyspace, name, count }: Visits| {
+            let place = orders[&keyspace].place(&name);
+            VisitSum { keyspace, place, name, sum: count.into() }
+        };
+        let mut sums: Vec<VisitSum> = visits.into_iter().map(sum).collect();
+        sums.sort_unstable_by(|a, b| (&a.keyspace, a.place, &a.name).cmp(&(&b.keyspace, b.place, &b.name)));
+        sums.dedup_by(|next, first| {
+            let is_same = (&next.keyspace, &next.name) == (&first.keyspace, &first.name);
+            first.sum += if is_same { next.sum } else { 0 };
+            is_same
         });
-        Ok(())
+        Ok(sums)
     }
 
     /// Adds to visit counts; names that are unknown or deleted are passed over.
-    pub async fn add_visits(&self, visits: Vec<Visits>) -> Result<(), RegistryError> {
-        self.run(ops::AddVisits { visits }).await
+    pub async fn add_visits(&self, sums: Vec<VisitSum>) -> Result<(), RegistryError> {
+        self.run(ops::AddVisits { sums }).await
     }
 
     /// The prefix of the tables, and where they are.

@@ -2,7 +2,7 @@
 
 use super::{
     Bench,
-    requests::{HOUR, KS, NOW, bind, claim},
+    requests::{HOUR, KS, NOW, bind, claim, visit},
 };
 use crate::{Bind, Bound, Change, Changed, Deleted, Entry, Expiry, Visits};
 
@@ -106,11 +106,11 @@ pub async fn visits_add_up_and_unknown_names_are_passed_over<B: Bench>(bench: B)
     registry.bind(bind("dead", "https://a.example/")).await.unwrap();
     registry.delete(KS, "dead", NOW, None).await.unwrap();
     let visits = |name: &str, count| Visits { keyspace: KS.to_owned(), name: name.to_owned(), count };
-    registry.add_visits(Vec::new()).await.unwrap();
+    visit(&registry, Vec::new()).await;
     let mut many: Vec<Visits> = (0..300).map(|n| visits(&format!("k{n}"), n)).collect();
     many.extend([visits("k7", 100), visits("unknown", 5), visits("dead", 5), visits("K7", 5)]);
-    registry.add_visits(many.clone()).await.unwrap();
-    registry.add_visits(vec![visits("k7", u32::MAX)]).await.unwrap();
+    visit(&registry, many.clone()).await;
+    visit(&registry, vec![visits("k7", u32::MAX)]).await;
     for n in 0..300 {
         let entry = registry.entry(KS, &format!("k{n}")).await.unwrap().unwrap();
         let extra = if n == 7 { 100 + u64::from(u32::MAX) } else { 0 };

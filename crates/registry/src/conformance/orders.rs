@@ -5,7 +5,7 @@ use keymill_sql::{Access, Schema, SqlError, Statements, Work};
 
 use super::{
     Bench,
-    requests::{HOUR, KS, NOW, at_once, bind, claim},
+    requests::{HOUR, KS, NOW, at_once, bind, claim, visit},
 };
 use crate::{
     Bind, Bound, Change, Changed, Claimed, Deleted, Expiry, Kind, Listing, Marked, Registry, TakenBy, Visits,
@@ -88,7 +88,7 @@ pub async fn whatever_is_done_to_a_name_is_done_where_it_lies<B: Bench>(bench: B
         assert!(matches!(registry.update(change).await.unwrap(), Changed::Done(_)), "{name}");
         let visits = |name: &str| Visits { keyspace: KS.to_owned(), name: name.to_owned(), count: 2 };
         let crowd = keys.iter().map(|key| visits(key)).chain([visits(name), visits("unknown")]);
-        registry.add_visits(crowd.collect()).await.unwrap();
+        visit(&registry, crowd.collect()).await;
         let entry = registry.entry(KS, name).await.unwrap().unwrap();
         let expected = if n == 0 { 4 } else { 2 };
         assert_eq!((entry.target.as_deref(), entry.visits), (Some("https://b.example/"), expected), "{name}");

@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::task::JoinSet;
 
 use super::Bench;
-use crate::{Attempt, Bind, Claim, Derive, Kind, NewReference, Receipt, Registry};
+use crate::{Attempt, Bind, Claim, Derive, Kind, NewReference, Receipt, Registry, Visits};
 
 /// The keyspace of most tests.
 pub const KS: &str = "links";
@@ -75,6 +75,12 @@ pub fn receipt(scope: &str, attempt: &str, answer: &str) -> Receipt {
         answer: answer.to_owned(),
         until_ms: NOW + 24 * HOUR,
     }
+}
+
+/// Adds visits as who counts them does.
+pub async fn visit(registry: &Registry, visits: Vec<Visits>) {
+    let sums = registry.sum_visits(visits).await.unwrap();
+    registry.add_visits(sums).await.unwrap();
 }
 
 /// What `count` callers are answered who ask at once, on four handles.

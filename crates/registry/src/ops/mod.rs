@@ -55,7 +55,7 @@ pub(crate) use references::{FindReference, FindReferences, References, Reference
 pub use sweep::Swept;
 pub(crate) use sweep::{SweepNames, SweepReceipts};
 pub(crate) use visit::AddVisits;
-pub use visit::Visits;
+pub use visit::{VisitSum, Visits};
 
 pub(crate) trait Operation: Send + Sync + 'static {
     type Answer: Send + 'static;

@@ -1,7 +1,5 @@
 //! Visit counts, added in batches.
 
-use std::collections::{BTreeMap, HashMap};
-
 use keymill_sql::{Access, Dialect, SqlError, Statements, Value};
 
 use super::Operation;
@@ -18,9 +16,29 @@ pub struct Visits {
     pub count: u32,
 }
 
+/// All visits of one name, and where it lies. They are added in the order they lie in: neighbours are written together,
+/// and two who add at once lock them in the same order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VisitSum {
+    pub(crate) keyspace: String,
+    pub(crate) place: i64,
+    pub(crate) name: String,
+    pub sum: u64,
+}
+
+impl VisitSum {
+    fn placed(&self) -> Placed<'_> {
+        Placed { place: self.place, name: &self.name }
+    }
+
+    fn count(&self) -> i64 {
+        i64::try_from(self.sum).unwrap_or(i64::MAX)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct AddVisits {
-    pub(crate) visits: Vec<Visits>,
+    pub(crate) sums: Vec<VisitSum>,
 }
 
 impl AddVisits {
@@ -28,23 +46,13 @@ impl AddVisits {
     async fn add_each<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<(), SqlError> {
         let sql =
             format!("UPDATE {} SET visits = visits + ? WHERE {BY_KEY} AND deleted_at IS NULL", tables.names);
-        for (keyspace, sums) in self.sums() {
-            for Placed { place, name } in tables.placed(keyspace, sums.keys().copied()).concat() {
-                let values = [sums[name].into(), keyspace.into(), place.into(), name.into()];
-                statements.execute(&sql, &values).await?;
-            }
+        for sum in &self.sums {
+            let VisitSum { keyspace, place, name, .. } = sum;
+            let values =
+                [sum.count().into(), keyspace.as_str().into(), (*place).into(), name.as_str().into()];
+            statements.execute(&sql, &values).await?;
         }
         Ok(())
-    }
-
-    /// One sum per name. Keyspaces come in order, and names as they lie: two who add at once lock them in the same
-    /// order.
-    fn sums(&self) -> BTreeMap<&str, HashMap<&str, i64>> {
-        let mut sums = BTreeMap::<&str, HashMap<&str, i64>>::new();
-        for Visits { keyspace, name, count } in &self.visits {
-            *sums.entry(keyspace).or_default().entry(name).or_default() += i64::from(*count);
-        }
-        sums
     }
 }
 
@@ -52,12 +60,8 @@ impl Operation for AddVisits {
     type Answer = ();
     const ACCESS: Access = Access::Write;
 
-    fn keyspaces(&self) -> Vec<&str> {
-        self.visits.iter().map(|visits| visits.keyspace.as_str()).collect()
-    }
-
     fn check(&self) -> Checked {
-        limits::batch(self.visits.len())
+        limits::batch(self.sums.len())
     }
 
     async fn run<S: Statements>(&self, tables: &Tables, statements: &mut S) -> Result<(), SqlError> {
@@ -65,20 +69,21 @@ impl Operation for AddVisits {
             return self.add_each(tables, statements).await;
         }
         plan_afresh(statements).await?;
-        for (keyspace, sums) in self.sums() {
-            let [others, numbered] = tables.placed(keyspace, sums.keys().copied());
-            for piece in pieces(&others).chain(pieces(&numbered)) {
-                let cases = vec!["WHEN ? THEN ?"; piece.len()].join(" ");
-                let (condition, asked) = among(keyspace, piece);
-                let sql = format!(
-                    "UPDATE {} SET visits = visits + CASE name {cases} ELSE 0 END \
-                     WHERE {condition} AND deleted_at IS NULL",
-                    tables.names
-                );
-                let added = piece.iter().flat_map(|placed| [placed.name.into(), sums[placed.name].into()]);
-                let values: Vec<Value> = added.chain(asked).collect();
-                statements.execute(&sql, &values).await?;
-            }
+        let alike = |a: &VisitSum, b: &VisitSum| {
+            a.keyspace == b.keyspace && a.placed().has_number() == b.placed().has_number()
+        };
+        for piece in self.sums.chunk_by(alike).flat_map(pieces) {
+            let placed: Vec<Placed<'_>> = piece.iter().map(VisitSum::placed).collect();
+            let (condition, asked) = among(&piece[0].keyspace, &placed);
+            let cases = vec!["WHEN ? THEN ?"; piece.len()].join(" ");
+            let sql = format!(
+                "UPDATE {} SET visits = visits + CASE name {cases} ELSE 0 END \
+                 WHERE {condition} AND deleted_at IS NULL",
+                tables.names
+            );
+            let added = piece.iter().flat_map(|sum| [sum.name.as_str().into(), sum.count().into()]);
+            let values: Vec<Value> = added.chain(asked).collect();
+            statements.execute(&sql, &values).await?;
         }
         Ok(())
     }

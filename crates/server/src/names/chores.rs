@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use keymill_registry::RegistryError;
 use tokio::{sync::watch, time::Instant};
 
 use super::Names;
@@ -42,23 +43,30 @@ pub(crate) async fn keep(names: Weak<Names>, sweep_every: Duration, mut stopping
 impl Names {
     pub(crate) async fn write_visits(self: &Arc<Self>) {
         let Ok(registry) = self.registry() else { return };
-        let mut counts = self.visits.take();
-        if let Err(error) = registry.sort_visits(&mut counts).await {
-            tracing::debug!(%error, "visits are written down in no order");
-        }
-        for counts in counts.chunks(VISITS_BATCH) {
-            let total: u64 = counts.iter().map(|count| u64::from(count.count)).sum();
-            match registry.add_visits(counts.to_vec()).await {
-                Ok(()) => {
-                    self.counters.visits.fetch_add(total, Ordering::Relaxed);
-                    self.unwritten.over();
+        let counts = self.visits.take();
+        let total = counts.iter().map(|count| u64::from(count.count)).sum();
+        match registry.sum_visits(counts).await {
+            Ok(sums) => {
+                for sums in sums.chunks(VISITS_BATCH) {
+                    let total = sums.iter().map(|sum| sum.sum).sum();
+                    self.note_written(total, registry.add_visits(sums.to_vec()).await);
                 }
-                // Written down by nobody, or by someone who did not say so: not counted twice.
-                Err(error) if self.unwritten.is_new(&error) => {
-                    tracing::warn!(%error, visits = total, "visits cannot be written down: {error}");
-                }
-                Err(_) => {}
             }
+            Err(error) => self.note_written(total, Err(error)),
+        }
+    }
+
+    fn note_written(&self, visits: u64, written: Result<(), RegistryError>) {
+        match written {
+            Ok(()) => {
+                self.counters.visits.fetch_add(visits, Ordering::Relaxed);
+                self.unwritten.over();
+            }
+            // Written down by nobody, or by someone who did not say so: not counted twice.
+            Err(error) if self.unwritten.is_new(&error) => {
+                tracing::warn!(%error, visits, "visits cannot be written down: {error}");
+            }
+            Err(_) => {}
         }
     }
 
