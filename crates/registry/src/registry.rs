@@ -130,7 +130,7 @@ impl Registry {
         self.run(ops::Delete { keyspace, name, at_ms, reusable_at_ms }).await
     }
 
-    /// A page of entries: chosen names by name, then keys as they were issued.
+    /// A page of entries: names that spell no key by name, then the others by their numbers.
     pub async fn list(&self, listing: Listing) -> Result<Page, RegistryError> {
         self.run(listing).await
     }

@@ -1,4 +1,5 @@
-//! A page of a keyspace's entries, in the order they lie in: chosen names by name, then keys as they were issued.
+//! A page of a keyspace's entries, in the order they lie in: names that spell no key by name, then the
+//! others by their numbers.
 //!
 //! Names are read in steps along the primary key and judged here, the same way whatever the engine thinks of
 //! letters; a page looks at so many and no more.
