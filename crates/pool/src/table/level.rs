@@ -12,7 +12,7 @@ use std::{
 use keymill_id::Number;
 use keymill_sql::{Access, Database, SqlError, Statements, Work};
 
-use super::tables::Tables;
+use super::tables::{ROW, Tables};
 
 /// Rows that one statement counts: done long before any engine's patience is.
 const COUNTED_AT_ONCE: i64 = 250_000;
@@ -58,11 +58,14 @@ impl Level {
         self.lock().add(rows);
     }
 
-    /// As [`added`](Self::added), by a push that ended there.
+    /// As [`added`](Self::added), by a push that ended there. Whoever looked between the commit and now has seen how
+    /// far the pool is filled, and added the rows already.
     pub(super) fn pushed(&self, rows: u64, next: Number) {
         let mut estimate = self.lock();
-        estimate.add(rows);
-        estimate.next = estimate.next.max(next.get());
+        if estimate.next < next.get() {
+            estimate.add(rows);
+            estimate.next = next.get();
+        }
     }
 
     pub(super) fn taken(&self, taken: u64) {
@@ -102,11 +105,9 @@ impl Level {
             return Ok(rows);
         }
         let begun = Instant::now();
-        let rows = count(database, tables).await?;
+        let (rows, next) = count(database, tables).await?;
         let counted = Some((Instant::now(), begun.elapsed()));
-        let mut estimate = self.lock();
-        let next = next.get().max(estimate.next);
-        *estimate = Estimate { rows: Some(rows), next, counted };
+        *self.lock() = Estimate { rows: Some(rows), next, counted };
         drop(turn);
         Ok(rows)
     }
@@ -126,15 +127,17 @@ impl Level {
     }
 }
 
-/// Counts piece by piece, each in a transaction of its own.
-async fn count(database: &Database, tables: &Tables) -> Result<u64, SqlError> {
+/// Counts piece by piece, each in a transaction of its own. How far the pool is filled is told with the last piece:
+/// rows that are pushed meanwhile come behind the others, so they are in it.
+async fn count(database: &Database, tables: &Tables) -> Result<(u64, u64), SqlError> {
     let (mut rows, mut after) = (0, 0);
     loop {
-        let (counted, up_to) = database.run(Count { tables: tables.clone(), after }).await?;
+        let Counted { rows: counted, up_to, next } =
+            database.run(Count { tables: tables.clone(), after }).await?;
         rows += u64::try_from(counted).unwrap_or_default();
         match up_to {
             Some(up_to) if counted == COUNTED_AT_ONCE => after = up_to,
-            _ => return Ok(rows),
+            _ => return Ok((rows, next)),
         }
     }
 }
@@ -144,19 +147,29 @@ struct Count {
     after: i64,
 }
 
+struct Counted {
+    rows: i64,
+    /// The last row that was counted.
+    up_to: Option<i64>,
+    /// How far the pool was filled at that moment.
+    next: u64,
+}
+
 impl Work for Count {
-    type Answer = (i64, Option<i64>);
+    type Answer = Counted;
     const ACCESS: Access = Access::Read;
     const IS_GLANCE: bool = true;
 
     async fn run<S: Statements>(&self, statements: &mut S) -> Result<Self::Answer, SqlError> {
+        let Tables { available, pool, .. } = &self.tables;
         let sql = format!(
-            "SELECT count(*), max(id) FROM (SELECT id FROM {} WHERE id > ? AND NOT is_reserved ORDER BY id LIMIT ?) counted",
-            self.tables.available
+            "SELECT count(*), max(id), (SELECT next_number FROM {pool} WHERE {ROW}) \
+             FROM (SELECT id FROM {available} WHERE id > ? AND NOT is_reserved ORDER BY id LIMIT ?) counted"
         );
         let rows = statements.query(&sql, &[self.after.into(), COUNTED_AT_ONCE.into()]).await?;
         let row = rows.first().ok_or_else(|| SqlError::Unexpected("a count has no answer".to_owned()))?;
-        Ok((row.integer(0)?, row.maybe_integer(1)?))
+        let next = row.maybe_integer(2)?.and_then(|next| u64::try_from(next).ok()).unwrap_or_default();
+        Ok(Counted { rows: row.integer(0)?, up_to: row.maybe_integer(1)?, next })
     }
 }
 
@@ -180,6 +193,9 @@ mod tests {
         assert_eq!(level.fresh(number(106)), Some(12));
         assert_eq!(level.fresh(number(126)), Some(32), "another process pushed");
         assert_eq!(level.fresh(number(126)), Some(32), "once");
+        assert_eq!(level.fresh(number(130)), Some(36), "someone saw our own push before we noted it");
+        level.pushed(4, number(130));
+        assert_eq!(level.fresh(number(130)), Some(36), "it is not added twice");
         level.taken(100);
         assert_eq!(level.fresh(number(126)), Some(0), "others added what we took");
         level.added(7);
