@@ -298,6 +298,14 @@ fn wrong_names_routes_and_methods_are_refused_and_issue_nothing() {
     cases.push(Case::at("no keyspace", "GET", "/v1/claims", 422, "invalid_field"));
     cases.push(Case::at("an unknown one", "GET", "/v1/claims?keyspace=nothing..", 404, "keyspace_not_found"));
     cases.push(Case::at("a wrong cursor", "GET", "/v1/claims?keyspace=links&cursor=x", 422, "invalid_field"));
+    cases.push(Case::at("no such field", "GET", "/v1/claims?keyspace=links&curser=1", 422, "invalid_field"));
+    cases.push(Case::at(
+        "a worker of none",
+        "GET",
+        "/v1/claims?keyspace=links&worker=1",
+        422,
+        "invalid_field",
+    ));
     refuse_all(&server, &cases);
 }
 
@@ -521,6 +529,8 @@ fn definitions_that_make_no_sense_are_refused_by_field() {
         (pool(json!({"stock_min": 0})), "stock_min"),
         (pool(json!({"restart_below": "10M", "page_below": "20M"})), "page_below"),
         (pool(json!({"restart_below": "1h", "page_below": "2h"})), "page_below"),
+        (pool(json!({"store": "table", "capacity": 1000, "restart_below": 2000})), "restart_below"),
+        (pool(json!({"store": "table", "capacity": 1000, "page_below": "2K"})), "page_below"),
         (pool(json!({"stock_min": 100, "stock_max": 10})), "stock_min"),
         (pool(json!({"stock_max": "20m"})), "stock_max"),
         (pool(json!({"outage_budget": "20M"})), "outage_budget"),

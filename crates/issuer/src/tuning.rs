@@ -238,6 +238,16 @@ impl Tuning {
             );
             return Some(("page_below", message));
         }
+        for (field, mark) in [("restart_below", self.restart_below), ("page_below", self.page_below)] {
+            if let (Some(Mark::Keys(mark)), Some(capacity)) = (mark, self.capacity)
+                && mark > capacity
+            {
+                let message = format!(
+                    "`{field}` ({mark}) must not be above `capacity` ({capacity}): the pool is never that full"
+                );
+                return Some((field, message));
+            }
+        }
         self.names_contradiction(&tuned)
     }
 

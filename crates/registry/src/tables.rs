@@ -114,7 +114,7 @@ impl Tables {
         name: &str,
     ) -> Result<Option<Entry>, SqlError> {
         let rows = statements.query(&self.find, &self.key(keyspace, name)).await?;
-        rows.first().map(|row| read_entry(keyspace, row)).transpose()
+        rows.into_iter().next().map(|row| read_entry(keyspace, row)).transpose()
     }
 
     /// Those of the names that there are, in any order, and perhaps others.
@@ -130,7 +130,7 @@ impl Tables {
                 let (condition, values) = lying_at(keyspace, &piece);
                 let sql = format!("SELECT {ENTRY} FROM {} WHERE {condition}", self.names);
                 for row in statements.query(&sql, &values).await? {
-                    found.push(read_entry(keyspace, &row)?);
+                    found.push(read_entry(keyspace, row)?);
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Tables {
     ) -> Result<Option<Entry>, SqlError> {
         let sql = format!("{}{}", self.find, statements.dialect().exclusive());
         let rows = statements.query(&sql, &self.key(keyspace, name)).await?;
-        rows.first().map(|row| read_entry(keyspace, row)).transpose()
+        rows.into_iter().next().map(|row| read_entry(keyspace, row)).transpose()
     }
 
     /// Makes the row unless there is one. Says whether this call made it.
@@ -342,15 +342,15 @@ pub(crate) fn among(keyspace: &str, names: &[Placed<'_>]) -> (String, Vec<Value>
     (condition, values)
 }
 
-pub(crate) fn read_entry(keyspace: &str, row: &Row) -> Result<Entry, SqlError> {
+pub(crate) fn read_entry(keyspace: &str, mut row: Row) -> Result<Entry, SqlError> {
     let visits = row.integer(7)?;
     let wrong = |what: &str| SqlError::Unexpected(format!("an entry of `{keyspace}` has {what}"));
     Ok(Entry {
         keyspace: keyspace.to_owned(),
-        name: row.text(0)?,
-        kind: read_kind(keyspace, &row.text(1)?)?,
-        target: row.maybe_text(2)?,
-        owner: row.maybe_text(3)?,
+        name: row.take_text(0)?,
+        kind: read_kind(keyspace, &row.take_text(1)?)?,
+        target: row.take_maybe_text(2)?,
+        owner: row.take_maybe_text(3)?,
         created_at_ms: row.integer(4)?,
         expires_at_ms: row.maybe_integer(5)?,
         deleted_at_ms: row.maybe_integer(6)?,

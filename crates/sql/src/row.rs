@@ -112,6 +112,21 @@ impl Row {
         self.maybe_text(column)?.ok_or_else(|| self.missing(column))
     }
 
+    /// As [`maybe_text`](Self::maybe_text), for whoever reads it only once: what is there is not copied.
+    pub fn take_maybe_text(&mut self, column: usize) -> Result<Option<String>, SqlError> {
+        if let Answer::Sqlite(row) = &mut self.0
+            && let Some(value @ types::Value::Text(_)) = row.values.get_mut(column)
+            && let types::Value::Text(text) = std::mem::replace(value, types::Value::Null)
+        {
+            return Ok(Some(text));
+        }
+        self.maybe_text(column)
+    }
+
+    pub fn take_text(&mut self, column: usize) -> Result<String, SqlError> {
+        self.take_maybe_text(column)?.ok_or_else(|| self.missing(column))
+    }
+
     pub fn flag(&self, column: usize) -> Result<bool, SqlError> {
         let value = match &self.0 {
             Answer::Postgres(row) => row.try_get(column),

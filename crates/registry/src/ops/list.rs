@@ -62,7 +62,7 @@ impl Listing {
     ) -> Result<Vec<Entry>, SqlError> {
         let (keyspace, names) = (self.keyspace.as_str(), &tables.names);
         let rows = tables.behind(statements, names, ENTRY, keyspace, after, self.step()).await?;
-        rows.iter().map(|row| read_entry(keyspace, row)).collect()
+        rows.into_iter().map(|row| read_entry(keyspace, row)).collect()
     }
 }
 

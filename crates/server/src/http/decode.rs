@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Query, State as With, rejection::QueryRejection},
+    extract::State as With,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -15,8 +15,8 @@ use serde::Deserialize;
 use super::{
     State,
     answer::{Json, Refused},
-    keyspaces::query,
     path::Path,
+    query::Query,
 };
 
 type Answer = Result<Response, Refused>;
@@ -33,9 +33,9 @@ pub(crate) struct Which {
 pub(crate) async fn decode(
     With(state): With<Arc<State>>,
     Path(id): Path<String>,
-    which: Result<Query<Which>, QueryRejection>,
+    Query(which): Query<Which>,
 ) -> Answer {
-    let layout = match query(which)?.layout {
+    let layout = match which.layout {
         None => None,
         Some(text) => Some(layout(&state, &text)?),
     };
@@ -58,8 +58,7 @@ pub(crate) struct At {
 #[utoipa::path(get, path = "/v1/decode", tag = "decode", summary = "The first and last ID of a moment",
     params(("at" = String, Query, description = "RFC 3339 or Unix milliseconds"), ("layout" = Option<String>, Query)),
     responses((status = 200, body = RangeAnswer), (status = 422, body = Problem)))]
-pub(crate) async fn at(With(state): With<Arc<State>>, at: Result<Query<At>, QueryRejection>) -> Answer {
-    let At { at, layout: named } = query(at)?;
+pub(crate) async fn at(With(state): With<Arc<State>>, Query(At { at, layout: named }): Query<At>) -> Answer {
     let layout = layout(&state, named.as_deref().unwrap_or("default"))?;
     let from = time("at", &at)?;
     // One tick: the one that holds the moment.
@@ -82,9 +81,8 @@ pub(crate) struct Span {
 pub(crate) async fn range(
     With(state): With<Arc<State>>,
     Path(keyspace): Path<String>,
-    span: Result<Query<Span>, QueryRejection>,
+    Query(Span { from, to }): Query<Span>,
 ) -> Answer {
-    let Span { from, to } = query(span)?;
     let served = state.node.keyspace(&keyspace).await?;
     let Definition::Snowflake(snowflake) = &served.definition else {
         let detail =

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Query, State as With, rejection::QueryRejection},
-    http::StatusCode,
-};
+use axum::{extract::State as With, http::StatusCode};
 use keymill_api::{IssuedList, Problem};
 
 use super::{
@@ -13,6 +10,7 @@ use super::{
     answer::{Json, Refused},
     keyspaces::{self, Page},
     path::Path,
+    query::Query,
 };
 
 #[utoipa::path(get, path = "/v1/keyspaces/{ks}/issued", tag = "keyspaces", summary = "Its keys, written down one by one (`audit = \"key\"`)",
@@ -21,9 +19,8 @@ use super::{
 pub(crate) async fn list(
     With(state): With<Arc<State>>,
     Path(keyspace): Path<String>,
-    page: Result<Query<Page>, QueryRejection>,
+    Query(Page { limit, cursor }): Query<Page>,
 ) -> Result<Json<IssuedList>, Refused> {
-    let Page { limit, cursor } = keyspaces::query(page)?;
     let limit = keyspaces::page_limit(limit)?;
     let served = state.node.keyspace(&keyspace).await?;
     Ok(Json(StatusCode::OK, state.names.issued(&served, cursor, limit).await?))

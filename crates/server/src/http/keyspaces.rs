@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     Extension,
-    extract::{Query, Request, State as With},
+    extract::{Request, State as With},
     http::{HeaderValue, StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
 };
@@ -22,6 +22,7 @@ use super::{
     answer::{Json, Refused},
     body,
     path::Path,
+    query::Query,
 };
 use crate::{
     auth::Caller,
@@ -52,13 +53,6 @@ pub(crate) fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     }
 }
 
-pub(crate) fn query<T>(
-    query: Result<Query<T>, axum::extract::rejection::QueryRejection>,
-) -> Result<T, Refusal> {
-    let Query(value) = query.map_err(|error| Refusal::new(Code::InvalidField, error.body_text()))?;
-    Ok(value)
-}
-
 #[utoipa::path(post, path = "/v1/keyspaces", tag = "keyspaces", summary = "Create a keyspace",
     request_body = KeyspaceFields,
     responses((status = 201, description = "Created", body = KeyspaceView),
@@ -87,9 +81,8 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     With(state): With<Arc<State>>,
     Extension(caller): Extension<Caller>,
-    page: Result<Query<Page>, axum::extract::rejection::QueryRejection>,
+    Query(Page { limit, cursor }): Query<Page>,
 ) -> Answer {
-    let Page { limit, cursor } = query(page)?;
     let limit = page_limit(limit)?;
     let ledger = state.node.ledger();
     let rows = ledger.keyspaces().await.map_err(|error| Refusal::from(&error))?;
@@ -122,7 +115,7 @@ pub(crate) async fn show(With(state): With<Arc<State>>, Path(name): Path<String>
 
 #[utoipa::path(patch, path = "/v1/keyspaces/{ks}", tag = "keyspaces", summary = "Tune a keyspace",
     params(("ks" = String, Path, description = "The keyspace's name")),
-    request_body(content = Object, description = "Tuning only: outage_budget, stock_min, stock_max; null means the default"),
+    request_body(content = Object, description = "Tuning only, the settings that docs/api.md lists for it; null means the default"),
     responses((status = 200, body = KeyspaceView), (status = 404, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn tune(
     With(state): With<Arc<State>>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Extension,
-    extract::{Query, Request, State as With},
+    extract::{Request, State as With},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -13,7 +13,7 @@ use keymill_api::{
     AdvanceAnswer, AdvanceRequest, ClaimList, Code, LedgerView, NodeList, Problem, Refusal, TrackView,
     WorkerList, WorkerView,
 };
-use keymill_id::Number;
+use keymill_id::{Definition, Number};
 use keymill_ledger::{NodeName, Track, WorkerId, ops};
 use serde::Deserialize;
 
@@ -21,6 +21,7 @@ use super::{
     State,
     answer::{Json, NO_STORE, Refused},
     body, keyspaces,
+    query::Query,
 };
 use crate::auth::Caller;
 
@@ -160,9 +161,9 @@ pub(crate) struct WorkerQuery {
 pub(crate) async fn workers(
     With(state): With<Arc<State>>,
     Extension(caller): Extension<Caller>,
-    query: Result<Query<WorkerQuery>, axum::extract::rejection::QueryRejection>,
+    Query(WorkerQuery { keyspace }): Query<WorkerQuery>,
 ) -> Answer {
-    let names = match keyspaces::query(query)?.keyspace {
+    let names = match keyspace {
         Some(name) => {
             caller.refuse_unless_seen(&name)?;
             vec![state.node.keyspace(&name).await?.name.clone()]
@@ -200,12 +201,16 @@ pub(crate) struct ClaimQuery {
 pub(crate) async fn claims(
     With(state): With<Arc<State>>,
     Extension(caller): Extension<Caller>,
-    query: Result<Query<ClaimQuery>, axum::extract::rejection::QueryRejection>,
+    Query(ClaimQuery { keyspace, worker, limit, cursor }): Query<ClaimQuery>,
 ) -> Answer {
-    let ClaimQuery { keyspace, worker, limit, cursor } = keyspaces::query(query)?;
     let limit = keyspaces::page_limit(limit)?;
     caller.refuse_unless_seen(&keyspace)?;
-    let keyspace = state.node.keyspace(&keyspace).await?.name.clone();
+    let served = state.node.keyspace(&keyspace).await?;
+    if worker.is_some() && !matches!(served.definition, Definition::Snowflake(_)) {
+        let detail = format!("`worker` is of snowflakes, and `{keyspace}` has none; leave it out");
+        return Err(Refused(Refusal::field(Code::InvalidField, "worker", detail)));
+    }
+    let keyspace = served.name.clone();
     let before = match cursor {
         None => None,
         Some(text) => {

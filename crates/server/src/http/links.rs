@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use axum::{
     Extension,
-    extract::{Query, Request, State as With, rejection::QueryRejection},
+    extract::{Request, State as With},
     http::{HeaderValue, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -19,8 +19,9 @@ use super::{
     State,
     answer::{Json, Refused, uncached},
     body,
-    keyspaces::{page_limit, query},
+    keyspaces::page_limit,
     path::Path,
+    query::Query,
 };
 use crate::{
     auth::Caller,
@@ -208,9 +209,8 @@ pub(crate) struct Search {
 pub(crate) async fn list(
     With(state): With<Arc<State>>,
     Path(keyspace): Path<String>,
-    search: Result<Query<Search>, QueryRejection>,
+    Query(Search { limit, cursor, q }): Query<Search>,
 ) -> Answer {
-    let Search { limit, cursor, q } = query(search)?;
     let limit = page_limit(limit)?;
     let served = state.node.keyspace(&keyspace).await?;
     Ok(Json(StatusCode::OK, state.names.list(&served, q, cursor, limit).await?).into_response())
@@ -260,9 +260,8 @@ pub(crate) struct Owned {
 pub(crate) async fn referred(
     With(state): With<Arc<State>>,
     Path((keyspace, reference)): Path<(String, String)>,
-    owned: Result<Query<Owned>, QueryRejection>,
+    Query(Owned { owner }): Query<Owned>,
 ) -> Answer {
-    let Owned { owner } = query(owned)?;
     let served = state.node.keyspace(&keyspace).await?;
     Ok(Json(StatusCode::OK, state.names.referred(&served, reference, owner).await?).into_response())
 }
@@ -284,9 +283,8 @@ pub(crate) struct References {
 pub(crate) async fn references(
     With(state): With<Arc<State>>,
     Path(keyspace): Path<String>,
-    asked: Result<Query<References>, QueryRejection>,
+    Query(References { limit, cursor, reference, owner }): Query<References>,
 ) -> Answer {
-    let References { limit, cursor, reference, owner } = query(asked)?;
     let limit = page_limit(limit)?;
     let served = state.node.keyspace(&keyspace).await?;
     if let Some(reference) = reference {

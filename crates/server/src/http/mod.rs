@@ -50,6 +50,7 @@ pub(crate) mod listen;
 mod metrics;
 pub mod openapi;
 mod path;
+mod query;
 mod readiness;
 mod redirect;
 mod rows;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Query, Request, State as With},
+    extract::{Request, State as With},
     http::{HeaderValue, StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
 };
@@ -15,8 +15,9 @@ use super::{
     State,
     answer::{Json, Refused},
     body,
-    keyspaces::{Page, page_limit, query},
+    keyspaces::{Page, page_limit},
     path::Path,
+    query::Query,
 };
 use crate::auth::record::{self, MakeError};
 
@@ -53,9 +54,8 @@ pub(crate) async fn create(With(state): With<Arc<State>>, request: Request) -> A
     responses((status = 200, body = TokenList)))]
 pub(crate) async fn list(
     With(state): With<Arc<State>>,
-    page: Result<Query<Page>, axum::extract::rejection::QueryRejection>,
+    Query(Page { limit, cursor }): Query<Page>,
 ) -> Answer {
-    let Page { limit, cursor } = query(page)?;
     let limit = page_limit(limit)?;
     let mut views: Vec<_> = tokens(&state).await?.iter().filter_map(record::view).collect();
     views.sort_by(|a, b| a.id.cmp(&b.id));

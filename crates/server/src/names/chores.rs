@@ -5,13 +5,15 @@ use std::{
     time::Duration,
 };
 
-use keymill_registry::RegistryError;
+use keymill_registry::{RegistryError, VisitSum};
 use tokio::{sync::watch, time::Instant};
 
 use super::Names;
 
-/// How often visits are written down.
+/// How often visits are written down…
 const VISITS_EVERY: Duration = Duration::from_secs(2);
+/// … unless that takes more than this share of the time, 1 / 20, and there is room to wait.
+const VISITS_SHARE: u32 = 20;
 /// Visited links in one transaction.
 const VISITS_BATCH: usize = 1000;
 /// Rows that one transaction clears away, and how many of those follow each other.
@@ -23,13 +25,18 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 /// Until the server stops; then the last visits are written down.
 pub(crate) async fn keep(names: Weak<Names>, sweep_every: Duration, mut stopping: watch::Receiver<bool>) {
     let mut sweep_at = Instant::now() + sweep_every / 2;
+    let mut pause = VISITS_EVERY;
     loop {
+        let Some(visits) = names.upgrade().map(|names| names.visits.clone()) else { return };
         let stopped = tokio::select! {
-            () = tokio::time::sleep(VISITS_EVERY) => false,
+            () = tokio::time::sleep(pause) => false,
+            () = visits.are_many() => false,
             _ = stopping.wait_for(|stop| *stop) => true,
         };
         let Some(names) = names.upgrade() else { return };
+        let begun = Instant::now();
         names.write_visits().await;
+        pause = VISITS_EVERY.max(begun.elapsed() * VISITS_SHARE);
         if stopped {
             return;
         }
@@ -47,9 +54,11 @@ impl Names {
         let total = counts.iter().map(|count| u64::from(count.count)).sum();
         match registry.sum_visits(counts).await {
             Ok(sums) => {
-                for sums in sums.chunks(VISITS_BATCH) {
-                    let total = sums.iter().map(|sum| sum.sum).sum();
-                    self.note_written(total, registry.add_visits(sums.to_vec()).await);
+                let mut sums = sums.into_iter();
+                while sums.len() > 0 {
+                    let batch: Vec<VisitSum> = sums.by_ref().take(VISITS_BATCH).collect();
+                    let total = batch.iter().map(|sum| sum.sum).sum();
+                    self.note_written(total, registry.add_visits(batch).await);
                 }
             }
             Err(error) => self.note_written(total, Err(error)),

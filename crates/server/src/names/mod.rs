@@ -53,7 +53,7 @@ pub(crate) struct Names {
     /// `None`: names are kept nowhere.
     registry: Option<Registry>,
     remembered: Remembered,
-    visits: VisitBook,
+    visits: Arc<VisitBook>,
     misses: Misses,
     pub(crate) counters: Counters,
     /// Why visits are not written down, and what has expired is not cleared away.
@@ -100,7 +100,7 @@ impl Names {
             node,
             registry,
             remembered: Remembered::new(config.registry.cache_entries, config.registry.cache_for.duration()),
-            visits: VisitBook::default(),
+            visits: Arc::default(),
             misses: Misses::new(config.limits.misses),
             counters: Counters::default(),
             unwritten: News::default(),

@@ -12,6 +12,7 @@ use std::{
 };
 
 use axum::http::HeaderValue;
+use keymill_id::KeyspaceName;
 use quick_cache::{Equivalent, sync::Cache};
 
 /// One that is not there is believed for at most this long: it may be made any moment.
@@ -42,23 +43,29 @@ pub(crate) enum What {
 /// A name in a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub keyspace: Box<str>,
-    pub name: Box<str>,
+    pub keyspace: KeyspaceName,
+    pub name: Arc<str>,
+}
+
+impl Place {
+    fn at(&self) -> At<'_> {
+        At(self.keyspace.as_str(), &self.name)
+    }
 }
 
 impl Hash for Place {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        At(&self.keyspace, &self.name).hash(state);
+        self.at().hash(state);
     }
 }
 
 /// A place that is only looked at: it hashes as its owned form does.
-#[derive(Hash)]
+#[derive(Clone, Copy, Hash)]
 struct At<'p>(&'p str, &'p str);
 
 impl Equivalent<Place> for At<'_> {
     fn equivalent(&self, place: &Place) -> bool {
-        *self.0 == *place.keyspace && *self.1 == *place.name
+        *self.0 == *place.keyspace.as_str() && *self.1 == *place.name
     }
 }
 
@@ -85,13 +92,13 @@ impl Remembered {
     }
 
     /// To be asked before a look-up whose answer is [put](Self::put).
-    pub(crate) fn as_of(&self, keyspace: &str, name: &str) -> AsOf {
-        AsOf(self.changes_of(keyspace, name).load(Ordering::SeqCst))
+    pub(crate) fn as_of(&self, place: &Place) -> AsOf {
+        AsOf(self.changes_of(place.at()).load(Ordering::SeqCst))
     }
 
-    fn changes_of(&self, keyspace: &str, name: &str) -> &AtomicU64 {
+    fn changes_of(&self, at: At<'_>) -> &AtomicU64 {
         let mut hasher = DefaultHasher::new();
-        At(keyspace, name).hash(&mut hasher);
+        at.hash(&mut hasher);
         &self.changes[usize::try_from(hasher.finish() % CHANGES as u64).unwrap_or_default()]
     }
 
@@ -101,29 +108,22 @@ impl Remembered {
     }
 
     /// Not kept if the place changed since `as_of`.
-    pub(crate) fn put(
-        &self,
-        keyspace: &str,
-        name: &str,
-        what: What,
-        now: Duration,
-        as_of: AsOf,
-    ) -> Arc<Found> {
+    pub(crate) fn put(&self, place: Place, what: What, now: Duration, as_of: AsOf) -> Arc<Found> {
         let believed_for = match what {
             What::Nothing => self.believed_for.min(ABSENT_FOR),
             What::Leads { .. } | What::Gone => self.believed_for,
         };
         let found = Arc::new(Found { what, visits: AtomicU64::new(0), until: now + believed_for });
-        self.found.insert(Place { keyspace: keyspace.into(), name: name.into() }, found.clone());
+        self.found.insert(place.clone(), found.clone());
         // Looked at after it was put: whoever changes the place counts first and removes then, so one of us removes it.
-        if self.as_of(keyspace, name) != as_of {
-            self.found.remove(&At(keyspace, name));
+        if self.as_of(&place) != as_of {
+            self.found.remove(&place);
         }
         found
     }
 
     pub(crate) fn forget(&self, keyspace: &str, name: &str) {
-        self.changes_of(keyspace, name).fetch_add(1, Ordering::SeqCst);
+        self.changes_of(At(keyspace, name)).fetch_add(1, Ordering::SeqCst);
         self.found.remove(&At(keyspace, name));
     }
 }
@@ -141,18 +141,22 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn place(name: &str) -> Place {
+        Place { keyspace: KeyspaceName::parse("links").unwrap(), name: name.into() }
+    }
+
     impl Remembered {
         fn put_now(&self, name: &str, what: What) -> Arc<Found> {
-            self.put("links", name, what, SECOND, self.as_of("links", name))
+            self.put(place(name), what, SECOND, self.as_of(&place(name)))
         }
     }
 
     #[test]
     fn what_was_looked_up_before_a_change_is_not_kept_after_it() {
         let remembered = Remembered::new(10, 10 * SECOND);
-        let as_of = remembered.as_of("links", "a");
+        let as_of = remembered.as_of(&place("a"));
         remembered.forget("links", "a");
-        assert_eq!(remembered.put("links", "a", What::Gone, SECOND, as_of).what, What::Gone);
+        assert_eq!(remembered.put(place("a"), What::Gone, SECOND, as_of).what, What::Gone);
         assert!(remembered.get("links", "a", SECOND).is_none());
         remembered.put_now("a", What::Gone);
         assert!(remembered.get("links", "a", SECOND).is_some());

@@ -67,14 +67,15 @@ impl Names {
             Counters::count(&self.counters.remembered);
             return Ok(found);
         }
-        let as_of = self.remembered.as_of(keyspace, &name);
+        let place = Place { keyspace: served.name.clone(), name: (&*name).into() };
+        let as_of = self.remembered.as_of(&place);
         let entry = self.registry_of(served).await?.entry(keyspace, &name).await.map_err(refuse)?;
         Counters::count(&self.counters.found);
         let what = match entry {
             Some(entry) if entry.is_gone(self.now_ms()) => What::Gone,
-            Some(entry) => match entry.target.as_deref().and_then(|target| self.location(served, target)) {
+            Some(entry) => match entry.target.and_then(|target| self.location(served, target)) {
                 Some(to) => What::Leads {
-                    place: Place { keyspace: keyspace.into(), name: (&*name).into() },
+                    place: place.clone(),
                     to,
                     expires_at_ms: entry.expires_at_ms.and_then(|ms| u64::try_from(ms).ok()),
                 },
@@ -82,18 +83,18 @@ impl Names {
             },
             None => What::Nothing,
         };
-        Ok(self.remembered.put(keyspace, &name, what, now, as_of))
+        Ok(self.remembered.put(place, what, now, as_of))
     }
 
     /// Whether a target that is kept would be accepted today.
     pub(crate) fn is_allowed(&self, served: &Served, target: &str) -> bool {
-        self.location(served, target).is_some()
+        check_again(target, &self.target_rules(served)).is_ok()
     }
 
     /// A target that would be refused today leads nowhere, however it came to be stored.
-    fn location(&self, served: &Served, target: &str) -> Option<HeaderValue> {
-        check_again(target, &self.target_rules(served)).ok()?;
-        HeaderValue::from_str(target).ok()
+    fn location(&self, served: &Served, target: String) -> Option<HeaderValue> {
+        check_again(&target, &self.target_rules(served)).ok()?;
+        HeaderValue::try_from(target).ok()
     }
 
     pub(super) fn target_rules(&self, served: &Served) -> TargetRules<'_> {

@@ -1,7 +1,8 @@
 //! Visits, counted in memory and written down in batches.
 //!
 //! A link that is followed counts for itself; only the first visit since the last writing puts it on the list of
-//! those to be written. A crash loses what was not written yet: counts are for people.
+//! those to be written. Writing costs as many pages of the registry as links were followed that lie apart, so under load
+//! it is done as seldom as there is room for the list. A crash loses what was not written yet: counts are for people.
 
 use std::sync::{
     Arc, Mutex,
@@ -9,15 +10,19 @@ use std::sync::{
 };
 
 use keymill_registry::Visits;
+use tokio::sync::Notify;
 
 use super::remembered::{Found, What};
 
-/// Links on the list; beyond it visits are not counted until it is written.
-const LISTED_MAX: usize = 100_000;
+/// Links on the list that are worth writing down before it is time to.
+const LISTED_MANY: usize = 250_000;
+/// Beyond these visits are not counted until the list is written.
+const LISTED_MAX: usize = 400_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct VisitBook {
     listed: Mutex<Vec<Arc<Found>>>,
+    many: Notify,
     /// Visits that were not counted, because too many links were followed at once.
     uncounted: AtomicU64,
 }
@@ -30,9 +35,17 @@ impl VisitBook {
         let mut listed = self.listed.lock().expect("nothing panics while it holds this");
         if listed.len() < LISTED_MAX {
             listed.push(found.clone());
+            if listed.len() == LISTED_MANY {
+                self.many.notify_one();
+            }
         } else {
             self.uncounted.fetch_add(found.visits.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
+    }
+
+    /// Resolves when the list is long.
+    pub(crate) async fn are_many(&self) {
+        self.many.notified().await;
     }
 
     /// Everything since the last time.
@@ -59,16 +72,18 @@ mod tests {
     use std::time::Duration;
 
     use axum::http::HeaderValue;
+    use futures_util::FutureExt as _;
+    use keymill_id::KeyspaceName;
 
     use super::{super::remembered::*, *};
 
     fn link(name: &str) -> Arc<Found> {
-        let place = Place { keyspace: "links".into(), name: name.into() };
+        let place = Place { keyspace: KeyspaceName::parse("links").unwrap(), name: name.into() };
         let to = HeaderValue::from_static("https://example.com/");
-        let what = What::Leads { place, to, expires_at_ms: None };
+        let what = What::Leads { place: place.clone(), to, expires_at_ms: None };
         let remembered = Remembered::new(1, Duration::from_secs(1));
-        let as_of = remembered.as_of("links", name);
-        remembered.put("links", name, what, Duration::ZERO, as_of)
+        let as_of = remembered.as_of(&place);
+        remembered.put(place, what, Duration::ZERO, as_of)
     }
 
     #[test]
@@ -82,5 +97,25 @@ mod tests {
         assert_eq!(visits.take(), []);
         visits.note(&b);
         assert_eq!(visits.take(), [count("b", 1)]);
+    }
+
+    #[tokio::test]
+    async fn a_long_list_is_not_left_waiting_and_one_that_is_full_loses_count() {
+        let (visits, a) = (VisitBook::default(), link("a"));
+        let follow = |times: usize| {
+            for _ in 0..times {
+                visits.note(&a);
+                // As another link that was not followed yet.
+                a.visits.store(0, Ordering::Relaxed);
+            }
+        };
+        follow(LISTED_MANY - 1);
+        assert!(visits.are_many().now_or_never().is_none());
+        follow(1);
+        visits.are_many().await;
+        follow(LISTED_MAX - LISTED_MANY);
+        assert_eq!(visits.uncounted(), 0);
+        follow(2);
+        assert_eq!(visits.uncounted(), 2);
     }
 }
