@@ -8,7 +8,8 @@ use std::{net::IpAddr, sync::Arc};
 use hyper::{
     HeaderMap, Method, Response, StatusCode,
     header::{
-        ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY,
+        ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+        REFERRER_POLICY,
     },
 };
 use keymill_api::{Code, Refusal};
@@ -23,6 +24,7 @@ use crate::names::Resolved;
 
 /// Long enough to help, short enough that a link that was taken down stays down.
 const A_MINUTE: HeaderValue = HeaderValue::from_static("private, max-age=60");
+const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 const NO_INDEX: HeaderValue = HeaderValue::from_static("noindex");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -104,7 +106,7 @@ fn redirect(status: u16, to: HeaderValue) -> Response<Body> {
     headers.insert(LOCATION, to);
     headers.insert(CACHE_CONTROL, A_MINUTE);
     headers.insert(REFERRER_POLICY, NO_REFERRER);
-    headers.insert("x-robots-tag", NO_INDEX);
+    headers.insert(ROBOTS, NO_INDEX);
     response
 }
 
@@ -125,7 +127,7 @@ fn problem(headers: &HeaderMap, refusal: &Refusal) -> Response<Body> {
         *response.body_mut() = Body::from_vec(format!("{}\n", refusal.detail).into_bytes());
         response.headers_mut().insert(CONTENT_TYPE, TEXT);
     }
-    response.headers_mut().insert("x-robots-tag", NO_INDEX);
+    response.headers_mut().insert(ROBOTS, NO_INDEX);
     response
 }
 
@@ -168,7 +170,7 @@ async fn preview_page(
     );
     let mut response = answer::uncached(HTML, page.into_bytes());
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, NOTHING_BUT_TEXT);
-    response.headers_mut().insert("x-robots-tag", NO_INDEX);
+    response.headers_mut().insert(ROBOTS, NO_INDEX);
     Ok(response)
 }
 
