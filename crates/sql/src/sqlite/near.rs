@@ -3,11 +3,14 @@
 //! A row that is in memory is read in less time than it takes to wake another thread. But a read may wait for the
 //! disk, and with it everything that the thread serves: so after a few in a row that took long all go to the readers'
 //! threads for a while, which leaves a disk that is slow, or a file that is not in memory yet, one such wait a second.
+//!
+//! A thread comes back to the connection that it had before: what that one read is still in its processor's cache.
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     sync::{
-        Mutex,
+        Mutex, TryLockError,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -28,8 +31,8 @@ const AWAY_FOR: Duration = Duration::from_secs(1);
 
 pub(super) struct Near {
     path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
-    opened: AtomicUsize,
+    /// Opened when they are first needed.
+    connections: [Mutex<Option<Connection>>; CONNECTIONS_MAX],
     since: Instant,
     /// Reads that took long since the last that did not.
     long_ones: AtomicU32,
@@ -41,8 +44,7 @@ impl Near {
     pub(super) fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            idle: Mutex::default(),
-            opened: AtomicUsize::new(0),
+            connections: Default::default(),
             since: Instant::now(),
             long_ones: AtomicU32::new(0),
             away_until_ms: AtomicU64::new(0),
@@ -55,34 +57,40 @@ impl Near {
         if ms(begun) < self.away_until_ms.load(Ordering::Relaxed) {
             return None;
         }
-        let mut connection = self.take()?;
-        let read = job(&mut connection);
-        self.idle().push(connection);
+        let read = self.on_a_connection(job)?;
         let ended = self.since.elapsed();
         if ended - begun <= LONG {
-            self.long_ones.store(0, Ordering::Relaxed);
+            // Written seldom: every thread reads what lies beside it.
+            if self.long_ones.load(Ordering::Relaxed) > 0 {
+                self.long_ones.store(0, Ordering::Relaxed);
+            }
         } else if self.long_ones.fetch_add(1, Ordering::Relaxed) + 1 >= LONG_ONES {
             self.away_until_ms.store(ms(ended + AWAY_FOR), Ordering::Relaxed);
         }
         read.ok()
     }
 
-    fn take(&self) -> Option<Connection> {
-        if let Some(connection) = self.idle().pop() {
-            return Some(connection);
+    /// On this thread's own, or on the next that nobody uses.
+    fn on_a_connection<A>(&self, job: impl FnOnce(&mut Connection) -> A) -> Option<A> {
+        let (before, mine_and_behind) = self.connections.split_at(THIS_THREAD.get() % CONNECTIONS_MAX);
+        let mut slot = mine_and_behind.iter().chain(before).find_map(|slot| match slot.try_lock() {
+            Ok(slot) => Some(slot),
+            Err(TryLockError::Poisoned(slot)) => Some(slot.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })?;
+        if slot.is_none() {
+            *slot = Some(Sqlite::connect_to_read(&self.path).ok()?);
         }
-        let another = |opened| (opened < CONNECTIONS_MAX).then_some(opened + 1);
-        self.opened.fetch_update(Ordering::Relaxed, Ordering::Relaxed, another).ok()?;
-        let connection = Sqlite::connect_to_read(&self.path);
-        if connection.is_err() {
-            self.opened.fetch_sub(1, Ordering::Relaxed);
-        }
-        connection.ok()
+        slot.as_mut().map(job)
     }
+}
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().expect("nothing panics while it holds this")
-    }
+thread_local! {
+    /// Threads are counted as they come.
+    static THIS_THREAD: Cell<usize> = {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        Cell::new(THREADS.fetch_add(1, Ordering::Relaxed))
+    };
 }
 
 fn ms(time: Duration) -> u64 {
@@ -110,6 +118,7 @@ mod tests {
             assert_eq!(slow, Some(2), "it was read all the same");
         }
         assert_eq!(near.read(|_| Ok(3)), None);
-        assert_eq!(near.opened.load(Ordering::Relaxed), 1, "one after another they share a connection");
+        let opened = near.connections.iter().filter(|slot| slot.lock().unwrap().is_some()).count();
+        assert_eq!(opened, 1, "one after another they share a connection");
     }
 }
