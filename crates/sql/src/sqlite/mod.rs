@@ -52,7 +52,7 @@ pub struct Sqlite {
 /// Fields drop in order: whoever closes the file last tidies it up, which only the writer can.
 struct Inner {
     path: PathBuf,
-    near: Near,
+    near: Arc<Near>,
     readers: OnceLock<Readers>,
     writer: Writer,
     works: Arc<Semaphore>,
@@ -103,9 +103,10 @@ impl Sqlite {
 
     /// Starts the writer on a connection to `path`. `keep` is let go of once the file is closed.
     pub fn start(path: &Path, connection: Connection, keep: impl Send + 'static) -> Self {
-        let writer = Writer::start(connection, Log::of(path), keep);
+        let near = Arc::new(Near::new(path));
+        let writer = Writer::start(connection, Log::of(path), near.clone(), keep);
         let works = Arc::new(Semaphore::new(embedded::WORKS_MAX));
-        let (near, path) = (Near::new(path), path.to_owned());
+        let path = path.to_owned();
         Self { inner: Arc::new(Inner { path, near, readers: OnceLock::new(), writer, works }) }
     }
 

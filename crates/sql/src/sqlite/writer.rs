@@ -8,7 +8,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Fate, failure, join, log::Log, say};
+use super::{Fate, failure, join, log::Log, near::Near, say};
 use crate::{Access, Dialect, SqlError};
 
 /// Jobs that may wait for the writer before callers are held back.
@@ -32,14 +32,19 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, log: Log, keep: impl Send + 'static) -> Self {
+    pub(super) fn start(
+        connection: Connection,
+        log: Log,
+        near: Arc<Near>,
+        keep: impl Send + 'static,
+    ) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
         let broken = Arc::new(OnceLock::new());
         let told = broken.clone();
         let thread = thread::Builder::new()
             .name("sqlite".to_owned())
             .spawn(move || {
-                write(connection, log, jobs, &told);
+                write(connection, log, &near, jobs, &told);
                 drop(keep);
             })
             .expect("a process that cannot start a thread cannot keep a ledger");
@@ -116,6 +121,7 @@ where
 fn write(
     mut connection: Connection,
     mut log: Log,
+    near: &Near,
     mut jobs: mpsc::Receiver<Box<dyn Job>>,
     broken: &OnceLock<String>,
 ) {
@@ -134,16 +140,23 @@ fn write(
         }
         let committed = match broken.get() {
             Some(detail) => Err(SqlError::Broken(detail.clone())),
-            None => commit(&mut connection, &mut batch),
+            None => {
+                near.let_go();
+                commit(&mut connection, &mut batch)
+            }
         };
+        near.committed();
         break_down(&committed);
         for job in batch {
             job.settle(committed.clone());
         }
         if broken.get().is_none() {
+            near.let_go();
             break_down(&log.tend(&connection));
         }
     }
+    // Whoever closes the file last tidies it up, and only we can.
+    near.close();
 }
 
 fn commit(connection: &mut Connection, batch: &mut [Box<dyn Job>]) -> Result<(), SqlError> {
