@@ -67,7 +67,7 @@ fn embedded(dir: &Path, links: usize) -> anyhow::Result<()> {
     println!("cold: p99 {} of a first look at {} links", cold.p99, keys.len());
     // Visits are written down some seconds after they happened: a take in between would pay for them.
     thread::sleep(VISITS_WRITTEN_WITHIN);
-    let mut loads = |path, script: &Path| -> anyhow::Result<f64> {
+    let loads = |path, script: &Path| -> anyhow::Result<f64> {
         let micros = (0..ROUNDS).map(|_| Ok(load(&forgetful, path, script, CLIENTS)?.micros));
         Ok(middle(micros.collect::<anyhow::Result<_>>()?))
     };
